@@ -86,8 +86,7 @@ type Release struct{ UID types.UID }
 // that are gone stay taken until the next start. Twice: answered twice.
 type Living struct{ Pods map[types.UID]bool }
 
-// Plugins is what is known of the device plugins. From devices, at its start and with each change. Lost: told again
-// when asked. Twice: as once.
+// Plugins is what is known of the device plugins. Published by devices, at its start and with each change.
 type Plugins struct{ devices.Snapshot }
 
 // loaded is what the state files have. A file that is not there has no data.
@@ -149,9 +148,6 @@ func (forgiven) isAssignmentsMessage()  {}
 func (saved) isAssignmentsMessage()     {}
 func (retry) isAssignmentsMessage()     {}
 
-// MailboxKey implements kernel.Keyed: however fast plugins change what they list, pods wait for one of their lists.
-func (Plugins) MailboxKey() string { return "plugins" }
-
 // Answer says where the containers of some pods run.
 type Answer struct {
 	Pods []Placed
@@ -190,9 +186,8 @@ type Deps struct {
 	Memory *memory.Rules
 	// Files has the state files of CPUs and memory by their names, DeviceFiles that of devices.
 	Files, DeviceFiles port.Checkpoints
-	// Plugins are the device plugins, nil for none. ResendPlugins asks devices for Plugins.
-	Plugins       port.DevicePlugins
-	ResendPlugins func()
+	// Plugins are the device plugins, nil for none.
+	Plugins port.DevicePlugins
 	// Standalone: the node is in no cluster. Nobody but a device plugin can give it an extended resource then.
 	Standalone bool
 	// Answer is sent to podset.
@@ -247,10 +242,7 @@ func (a *assignments) Start(ctx *kernel.Context[Message]) {
 }
 
 // Resync implements kernel.Resyncer.
-func (a *assignments) Resync(*kernel.Context[Message]) {
-	a.deps.Restarted()
-	a.resendPlugins()
-}
+func (a *assignments) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {

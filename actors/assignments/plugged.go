@@ -94,12 +94,6 @@ type call struct {
 	begun time.Time
 }
 
-func (a *assignments) resendPlugins() {
-	if a.deps.ResendPlugins != nil {
-		a.deps.ResendPlugins()
-	}
-}
-
 // placing is the choice of devices for one request; none without device plugins.
 func (a *assignments) placing(q *request) (*decide.Placing, []topology.Provider) {
 	if a.deps.Plugins == nil {

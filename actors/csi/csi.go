@@ -113,7 +113,6 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 func (a *actor) Resync(ctx *kernel.Context[Message]) {
 	a.open(ctx)
 	a.watchObjects(ctx)
-	a.deps.ResendNode()
 	a.deps.Restarted()
 }
 
@@ -126,8 +125,6 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.release(ctx, m.UID)
 	case NodeSeen:
 		a.nodeSeen(ctx, m.Node)
-	case Resend:
-		a.resend()
 	case loaded:
 		a.loaded(ctx, m)
 	case found:
@@ -190,16 +187,6 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 	a.showInUse(ctx)
 	a.tellAll(ctx)
-}
-
-// resend tells nodestatus what it may not know any more.
-func (a *actor) resend() {
-	if a.inUse != nil {
-		a.tellInUse()
-	}
-	if a.written > 0 {
-		a.deps.Written()
-	}
 }
 
 func (a *actor) again(ctx *kernel.Context[Message], k decide.Key) {

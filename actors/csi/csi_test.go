@@ -48,9 +48,6 @@ func TestShownAgain(t *testing.T) {
 	r.Keep("api:")
 	r.WantByListener("labelled again", `api: patch Node n: labels map[zone:a], IDs {"d.example.com":"id"}`)
 	check.Equal(t, r.written, 1, "nodestatus is told once")
-	r.actor.Tell(csi.Resend{})
-	r.Advance(time.Second)
-	check.Equal(t, r.written, 2, "nodestatus is told when it asks")
 }
 
 // TestMute: of a driver that registers and then says nothing people are told once, not of one that needs a moment.
@@ -370,8 +367,8 @@ func TestRestart(t *testing.T) {
 	r.actor.Crash()
 	r.release("other")
 	r.Advance(time.Second)
-	r.Keep("driver:", "volumes: restarted", "node: resend")
-	r.WantByListener("given up", "driver: stage v", "driver: stage v: given up", "node: resend", "volumes: restarted")
+	r.Keep("driver:", "volumes: restarted")
+	r.WantByListener("given up", "driver: stage v", "driver: stage v: given up", "volumes: restarted")
 	r.register(notAttached)
 	r.use(s)
 	r.WantByListener("nothing yet", "driver: info d.example.com")

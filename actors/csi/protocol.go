@@ -51,11 +51,8 @@ type Use struct{ volumes.UseCSI }
 // Release says that nothing of a pod runs. From volumes; as with Use.
 type Release struct{ volumes.ReleaseCSI }
 
-// NodeSeen is the Node, when it was replaced or has changed. From nodestatus. Lost: told again when asked.
+// NodeSeen is the Node, when it was replaced or has changed. Published by nodestatus.
 type NodeSeen struct{ Node *v1.Node }
-
-// Resend asks for InUse and CSINodeWritten again. From nodestatus, which restarted.
-type Resend struct{}
 
 // loaded is what an earlier agent left.
 type loaded struct {
@@ -150,7 +147,6 @@ type (
 func (Use) isCSIMessage()        {}
 func (Release) isCSIMessage()    {}
 func (NodeSeen) isCSIMessage()   {}
-func (Resend) isCSIMessage()     {}
 func (loaded) isCSIMessage()     {}
 func (found) isCSIMessage()      {}
 func (closed) isCSIMessage()     {}
@@ -209,11 +205,9 @@ type Deps struct {
 	Answer    func(volumes.CSIAnswer)
 	Released  func(types.UID)
 	Restarted func()
-	// InUse tells nodestatus which volumes may be in use, Written that the CSINode was written. ResendNode asks it for
-	// NodeSeen.
-	InUse      func([]v1.UniqueVolumeName)
-	Written    func()
-	ResendNode func()
+	// InUse publishes which volumes may be in use, Written that the CSINode was written.
+	InUse   func([]v1.UniqueVolumeName)
+	Written func()
 	// Living asks podset which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
 	// Backoff is for all that fails.

@@ -85,10 +85,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 				check.Equal(t, all == nil, false, "nodestatus takes no list for one that is not known yet")
 				r.Say("node: in use %v", all)
 			},
-			Written: func() { r.written++ },
-			ResendNode: func() {
-				r.Say("node: resend")
-			},
+			Written:  func() { r.written++ },
 			Settings: csi.Settings{StatsPeriod: r.period, VolumeHealth: r.health != nil},
 			Reject: func(p *v1.Pod, reason, message string, _ time.Time) {
 				r.Say("pods: reject %s: %s: %s", p.UID, reason, message)

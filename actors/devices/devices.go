@@ -48,9 +48,6 @@ import (
 //sumtype:decl
 type Message interface{ isDevicesMessage() }
 
-// Resend asks for a Snapshot. From others after their restart. Lost: the next change has it. Twice: as once.
-type Resend struct{}
-
 // PreStart tells a plugin that a container with some devices is about to start. From pod. Reply does no more than
 // send a message; it gets nil at once if the plugin does not want to know. Lost: the call of the pod runs into its
 // deadline, and the container is created later. Twice: as once.
@@ -103,7 +100,6 @@ type absence struct {
 // reopen is this actor's own timer after the watch of registrations ended.
 type reopen struct{}
 
-func (Resend) isDevicesMessage()     {}
 func (PreStart) isDevicesMessage()   {}
 func (registered) isDevicesMessage() {}
 func (closed) isDevicesMessage()     {}
@@ -233,8 +229,6 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 // Receive implements kernel.Behavior.
 func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Resend:
-		a.tell()
 	case PreStart:
 		a.preStart(ctx, m)
 	case registered:

@@ -268,8 +268,6 @@ func TestKnownPlugins(t *testing.T) {
 	r.want("it is waited for", "told: example.com/gpu 0 of 0 awaited")
 	r.Advance(devices.Patience)
 	r.want("it did not come", "told: example.com/gpu 0 of 0")
-	r.actor.Tell(devices.Resend{})
-	r.want("again", "told: example.com/gpu 0 of 0")
 	r.Advance(devices.ForgetAfter)
 	r.want("the next agent need not know it", "told: example.com/gpu 0 of 0 forgotten")
 }
@@ -280,7 +278,7 @@ func TestLostMessages(t *testing.T) {
 	r.register(decide.Options{}, "a")
 	watch := r.event
 	for range 9 {
-		r.actor.Tell(devices.Resend{})
+		r.actor.Tell(devices.PreStart{Reply: func(error) {}})
 	}
 	r.Advance(time.Millisecond)
 	r.Forget()
@@ -381,7 +379,7 @@ func TestLostMessagesOfTwo(t *testing.T) {
 		list("a", of)
 	}
 	for range 9 {
-		r.actor.Tell(devices.Resend{})
+		r.actor.Tell(devices.PreStart{Reply: func(error) {}})
 	}
 	r.Advance(time.Millisecond)
 	r.Forget()

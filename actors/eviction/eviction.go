@@ -29,9 +29,6 @@ import (
 //sumtype:decl
 type Message interface{ isEvictionMessage() }
 
-// Resend asks for the pressure again. From podset, after a restart.
-type Resend struct{}
-
 // look is this actor's own timer for the next step.
 type look struct{ round int }
 
@@ -82,7 +79,6 @@ type limited listed
 // usedDisk is what pods with limits use.
 type usedDisk used
 
-func (Resend) isEvictionMessage()     {}
 func (look) isEvictionMessage()       {}
 func (peek) isEvictionMessage()       {}
 func (noticed) isEvictionMessage()    {}
@@ -208,10 +204,6 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 // Receive implements kernel.Behavior.
 func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Resend:
-		if a.told {
-			a.deps.Show(a.shown)
-		}
 	case look:
 		if m.round == a.round {
 			a.timer(ctx)

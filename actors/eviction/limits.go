@@ -95,7 +95,7 @@ func (a *actor) checkLimits(ctx *kernel.Context[Message], m Message) {
 			a.overLimits(ctx, &m)
 			l.rest(ctx)
 		}
-	case Resend, look, peek, noticed, arm, left, reclaimed, listed, used: // Receive has them
+	case look, peek, noticed, arm, left, reclaimed, listed, used: // Receive has them
 	}
 }
 

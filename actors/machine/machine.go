@@ -2,7 +2,7 @@
 // the machine has, as nodestatus does on a node of a cluster.
 //
 //	machine ──Machine──► facts      machine ──Status──► runtime
-//	machine ──Seen──► podset, volumes, resources
+//	machine ──NodeSeen──► podset, volumes, resources
 //
 // After a restart the actor reads all again.
 package machine
@@ -24,10 +24,6 @@ import (
 //sumtype:decl
 type Message interface{ isMachineMessage() }
 
-// Resend asks for what was told last. From podset, volumes and resources, which restarted. Lost: told with the next
-// change. Twice: told twice.
-type Resend struct{}
-
 // look and ask are this actor's own timers, for the next reading of the machine and of the runtime.
 type (
 	look struct{}
@@ -48,7 +44,6 @@ type answered struct {
 	err    error
 }
 
-func (Resend) isMachineMessage()   {}
 func (look) isMachineMessage()     {}
 func (ask) isMachineMessage()      {}
 func (read) isMachineMessage()     {}
@@ -69,7 +64,7 @@ type Deps struct {
 	Labels map[string]string
 	// Known says whether that is what the agent read at its start, and need not be told.
 	Known func(*port.Machine) bool
-	// Seen gets what the machine has, in the form that a Node shows it, when it has changed. It is never changed.
+	// Seen publishes what the machine has, in the form that a Node shows it, when it has changed.
 	Seen func(*v1.Node)
 	// Deadline bounds a call.
 	Deadline time.Duration
@@ -109,8 +104,6 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 // Receive implements kernel.Behavior.
 func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Resend:
-		a.tell()
 	case look:
 		a.look(ctx)
 	case ask:

@@ -31,8 +31,8 @@ import (
 //sumtype:decl
 type Message interface{ isMirrorsMessage() }
 
-// Statics are the static pods of this node, in order of age. From podset. The newest counts. Seen
-// is false while others may follow.
+// Statics are the static pods of this node, in order of age. Published by podset. Seen is false while
+// others may follow.
 type Statics struct {
 	Seen bool
 	Pods []apipod.StaticPod
@@ -45,7 +45,7 @@ type Found struct {
 	Listed  bool
 }
 
-// NodeSeen is this node's object, which owns its mirrors. From nodestatus.
+// NodeSeen is this node's object, which owns its mirrors. Published by nodestatus.
 type NodeSeen struct{ Node *v1.Node }
 
 // Outlived says that the static pod of a mirror runs, but the mirror has ended. From status. Late: that mirror is
@@ -73,9 +73,6 @@ func (Outlived) isMirrorsMessage() {}
 func (Resend) isMirrorsMessage()   {}
 func (done) isMirrorsMessage()     {}
 func (due) isMirrorsMessage()      {}
-
-// MailboxKey implements kernel.Keyed.
-func (Statics) MailboxKey() string { return "" }
 
 // MailboxKey implements kernel.Keyed.
 func (Found) MailboxKey() string { return "" }

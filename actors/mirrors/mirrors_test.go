@@ -168,12 +168,11 @@ func TestActorRestart(t *testing.T) {
 	r.WantAfter("all is known", soon, stands)
 }
 
-// TestOverflow: of static pods and mirrors the newest count, so that many fit into the mailbox. Others may
+// TestOverflow: of mirrors the newest count, so that many fit into the mailbox. Others may
 // be lost, and then all is asked for.
 func TestOverflow(t *testing.T) {
 	r := newRig(t, node)
 	for range 10 {
-		r.actor.Tell(statics("old=1"))
 		r.actor.Tell(found("web=1"))
 	}
 	r.actor.Tell(statics("web=1"))

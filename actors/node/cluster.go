@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -23,10 +24,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/status"
-	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // Cluster is the configuration for a node with an apiserver.
@@ -65,7 +64,7 @@ type cluster struct {
 }
 
 // connect sets the receivers in podset's Deps. Without them, podset sends nothing to a cluster.
-func (a *cluster) connect(d *podset.Deps) {
+func (a *cluster) connect(d *podset.Deps, v *values) {
 	d.Sources = append(d.Sources, podspec.API)
 	d.Cluster = &podset.Cluster{
 		Show: func(m podset.Shown) { a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final}) },
@@ -77,25 +76,19 @@ func (a *cluster) connect(d *podset.Deps) {
 			a.status.Tell(status.Shows{All: shows})
 		},
 		Forget:   func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
-		Statics:  func(m podset.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
+		Statics:  v.statics.Publish,
 		ReadNode: func(number uint64) { a.nodestatus.Tell(nodestatus.ReadNode{Number: number}) },
 	}
 }
 
-// resend has these actors repeat what they sent to podset, which restarted.
-func (a *cluster) resend() {
-	a.apipods.Tell(apipods.Resend{})
-	a.nodestatus.Tell(nodestatus.Resend{})
-}
-
-// tellDevices tells nodestatus which devices there are.
-func (a *cluster) tellDevices(i devices.Inventory) {
+// countDevices says which devices there are for the Node.
+func countDevices(i devices.Inventory) map[v1.ResourceName]nodeobject.Devices {
 	of := make(map[v1.ResourceName]nodeobject.Devices, len(i))
 	for name := range i { // order-free: a map again
 		all, healthy := i.Count(name)
 		of[name] = nodeobject.Devices{All: all, Healthy: healthy}
 	}
-	a.nodestatus.Tell(nodestatus.Devices{Of: of})
+	return of
 }
 
 // retain tells objects which pods there are.
@@ -109,7 +102,8 @@ func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 }
 
 // spawnServers spawns the actors that only answer.
-func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsetRef kernel.Ref[podset.Message]) {
+func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, b *nodeActors) {
+	podsetRef := b.podset
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
 		API: c.Ports.API, Load: c.Ports.Load, Events: c.Ports.Events,
 		Outlived: func(mirror types.UID) { a.mirrors.Tell(mirrors.Outlived{Mirror: mirror}) },
@@ -140,23 +134,18 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsetRe
 		Object: func(uid types.UID, mirror *v1.Pod, listed, restored bool) {
 			a.status.Tell(status.Object{UID: uid, Pod: mirror, Listed: listed, Restored: restored})
 		},
-		Gone: func(uid, mirror types.UID) { a.status.Tell(status.Gone{UID: uid, Object: mirror}) },
-		Restarted: func() {
-			a.apipods.Tell(apipods.Resend{})
-			a.nodestatus.Tell(nodestatus.Resend{})
-			podsetRef.Tell(podset.ShowAgain{})
-		},
-		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Deadline: apiDeadline,
-	}))
+		Gone:      func(uid, mirror types.UID) { a.status.Tell(status.Gone{UID: uid, Object: mirror}) },
+		Restarted: func() { a.apipods.Tell(apipods.Resend{}) },
+		Backoff:   backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Deadline: apiDeadline,
+	}),
+		kernel.Follow(&b.node, func(n *v1.Node) mirrors.Message { return mirrors.NodeSeen{Node: n} }),
+		kernel.Follow(&b.statics, func(s podset.Statics) mirrors.Message {
+			return mirrors.Statics{Seen: s.Seen, Pods: s.Pods}
+		}))
 }
 
 // spawnNodeStatus spawns nodestatus. pods may ask it for the Node as soon as it has heard of pods.
 func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *nodeActors) {
-	podsetRef := b.podset
-	var resendDevices func()
-	if c.Ports.DevicePlugins != nil {
-		resendDevices = func() { b.devices.Tell(plugins.Resend{}) }
-	}
 	var setPodCIDR func(context.Context, string, func(error))
 	if c.Ports.PodNetwork != nil {
 		setPodCIDR = c.Ports.PodNetwork.SetPodCIDR
@@ -166,25 +155,26 @@ func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *no
 	d := &nodestatus.Deps{
 		SetPodCIDR: setPodCIDR,
 		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
-		Own: &own, Devices: c.Devices, ResendDevices: resendDevices, Checkpoints: c.Ports.Checkpoints,
+		Own: &own, Devices: c.Devices, Plugins: c.Ports.DevicePlugins != nil, Checkpoints: c.Ports.Checkpoints,
 		Settings: c.Cluster.Settings,
-		Seen: func(n *v1.Node) {
-			podsetRef.Tell(podset.NodeSeen{Node: n})
-			b.volumes.Tell(volumes.NodeSeen{Node: n})
-			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
-		},
-		Read: func(number uint64) { podsetRef.Tell(podset.NodeRead{Number: number}) },
-		Changed: func(n *v1.Node) {
-			if c.Ports.Cgroups != nil {
-				b.resources.Tell(resources.NodeSeen{Node: n})
-			}
-		},
-		Known:   c.startedWith,
+		Seen:     b.node.Publish, Changed: b.resized.Publish, Known: c.startedWith,
+		Read:    func(number uint64) { b.podset.Tell(podset.NodeRead{Number: number}) },
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 3 * time.Second}, Deadline: apiDeadline,
 		Patience: apiPatience,
 	}
-	b.tellCSI(c, d)
-	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(d))
+	if c.csi() {
+		d.Volumes = b.nodeOfVolumes.Publish
+	}
+	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(d),
+		kernel.Follow(&b.pressure, func(s eviction.Conditions) nodestatus.Message {
+			return nodestatus.Pressure{Conditions: s}
+		}),
+		kernel.Follow(&b.down, func(on bool) nodestatus.Message { return nodestatus.ShuttingDown{On: on} }),
+		kernel.Follow(&b.plugins, func(s plugins.Snapshot) nodestatus.Message {
+			return nodestatus.Devices{Of: countDevices(s.Inventory)}
+		}),
+		kernel.Follow(&b.inUse, func(all []v1.UniqueVolumeName) nodestatus.Message { return nodestatus.InUse{Volumes: all} }),
+		kernel.Follow(&b.csiNode, func(struct{}) nodestatus.Message { return nodestatus.CSINodeWritten{} }))
 }
 
 // spawnSources spawns the actors that send the first messages.

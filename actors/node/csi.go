@@ -11,7 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
@@ -27,14 +26,6 @@ func (b *nodeActors) useCSI(c *Config, d *volumes.Deps) {
 	}
 }
 
-// tellCSI sets the messages of nodestatus to csi.
-func (b *nodeActors) tellCSI(c *Config, d *nodestatus.Deps) {
-	if c.csi() {
-		d.Volumes = func(n *v1.Node) { b.csi.Tell(csi.NodeSeen{Node: n}) }
-		d.ResendInUse = func() { b.csi.Tell(csi.Resend{}) }
-	}
-}
-
 // spawnCSI spawns the actor of CSI drivers.
 func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 	if !c.csi() {
@@ -42,12 +33,10 @@ func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.csi = spawn(ctx, c.Around, "csi", csi.New(&csi.Deps{
 		Drivers: c.Ports.CSI, API: c.Ports.API, Events: c.Ports.Events, Node: c.Name,
-		Answer:     func(m volumes.CSIAnswer) { b.volumes.Tell(m) },
-		Released:   func(uid types.UID) { b.volumes.Tell(volumes.CSIReleased{UID: uid}) },
-		Restarted:  func() { b.volumes.Tell(volumes.CSIRestarted{}) },
-		InUse:      func(all []v1.UniqueVolumeName) { b.above.nodestatus.Tell(nodestatus.InUse{Volumes: all}) },
-		Written:    func() { b.above.nodestatus.Tell(nodestatus.CSINodeWritten{}) },
-		ResendNode: func() { b.above.nodestatus.Tell(nodestatus.Resend{}) },
+		Answer:    func(m volumes.CSIAnswer) { b.volumes.Tell(m) },
+		Released:  func(uid types.UID) { b.volumes.Tell(volumes.CSIReleased{UID: uid}) },
+		Restarted: func() { b.volumes.Tell(volumes.CSIRestarted{}) },
+		InUse:     b.inUse.Publish, Written: func() { b.csiNode.Publish(struct{}{}) },
 		Living: func(reply func(map[types.UID]bool)) {
 			b.podset.Tell(podset.Living{Reply: func(living map[types.UID]bool, all bool) {
 				if all {
@@ -61,5 +50,5 @@ func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 			b.podset.Tell(podset.Evict{UID: p.UID, Stop: *stop})
 		},
 		Settings: c.Cluster.CSI,
-	}))
+	}), kernel.Follow(&b.nodeOfVolumes, func(n *v1.Node) csi.Message { return csi.NodeSeen{Node: n} }))
 }

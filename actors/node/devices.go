@@ -3,7 +3,6 @@ package node
 import (
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/devices"
@@ -26,10 +25,7 @@ func (b *nodeActors) spawnDevices(ctx *kernel.Context[Message], c *Config) {
 	b.devices = spawn(ctx, c.Around, "devices", devices.New(&devices.Deps{
 		Plugins: c.Ports.DevicePlugins, Known: c.Devices.Resources(),
 		Tell: func(s devices.Snapshot) {
-			b.assignments.Tell(assignments.Plugins{Snapshot: s})
-			if c.Ports.API != nil {
-				b.above.tellDevices(s.Inventory)
-			}
+			b.plugins.Publish(s)
 			if c.Observer != nil {
 				c.Observer.DevicesChanged(s.Inventory)
 			}

@@ -10,11 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/machine"
-	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/resources"
-	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // startedWith says whether that is what the agent read of its machine at its start.
@@ -31,29 +27,14 @@ func (b *nodeActors) spawnMachine(ctx *kernel.Context[Message], c *Config) {
 	d := &machine.Deps{
 		Facts: c.Ports.Facts, Name: c.Name, Labels: c.Admit.Labels, Known: c.startedWith, Deadline: callDeadline,
 		Seen: func(n *v1.Node) {
-			b.podset.Tell(podset.NodeSeen{Node: n})
-			b.volumes.Tell(volumes.NodeSeen{Node: n})
-			if c.Ports.Cgroups != nil {
-				b.resources.Tell(resources.NodeSeen{Node: n})
-			}
+			b.node.Publish(n)
+			b.resized.Publish(n)
 		},
 	}
 	if c.FeaturesUnknown {
 		d.Runtime = c.Ports.Runtime
 	}
-	b.machine = spawn(ctx, c.Around, "machine", machine.New(d))
-}
-
-// resendNode has what the Node says told again, or what the machine has; nil if nobody looks at it.
-func (b *nodeActors) resendNode(c *Config) func() {
-	switch {
-	case c.Ports.API != nil:
-		return func() { b.above.nodestatus.Tell(nodestatus.Resend{}) }
-	case c.looks():
-		return func() { b.machine.Tell(machine.Resend{}) }
-	default:
-		return nil
-	}
+	spawn(ctx, c.Around, "machine", machine.New(d))
 }
 
 // admit says why a pod may not run on what this node is now, beside others; nil if it may.

@@ -33,7 +33,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
-	"github.com/troupe-dev/troupe/actors/machine"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/oom"
 	"github.com/troupe-dev/troupe/actors/pleg"
@@ -220,9 +219,7 @@ const logStepDeadline = 10 * time.Minute
 func (n *node) Start(ctx *kernel.Context[Message]) {
 	c, b := n.config, &nodeActors{}
 	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(c)))
-	b.podset = spawnAs(ctx, c.Around, kernel.Spec[podset.Message]{
-		Name: "podset", Policy: podset.Policy, New: podset.New(b.podsetDeps(n, ctx)),
-	})
+	b.spawnPodset(n, ctx)
 	n.podset = b.podset
 	b.spawnServers(ctx, c)
 	if ctx.Incarnation() > 1 {
@@ -251,11 +248,9 @@ type nodeActors struct {
 	probes      kernel.Ref[probes.Message]
 	gc          kernel.Ref[gc.Message]
 	sources     kernel.Ref[sources.Message]
-	machine     kernel.Ref[machine.Message]
 	pleg        kernel.Ref[pleg.Message]
-	shutdown    shutdownRef
-	eviction    evictionRef
 	above       cluster
+	values
 }
 
 // spawnServers spawns the actors that only answer.
@@ -271,22 +266,23 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 		}
 		if c.Ports.DevicePlugins != nil {
 			d.Plugins, d.DeviceFiles = c.Ports.DevicePlugins, c.Ports.DeviceStates
-			d.ResendPlugins = func() { b.devices.Tell(devices.Resend{}) }
 		}
-		b.assignments = spawn(ctx, c.Around, "assignments", assignments.New(d))
+		b.assignments = spawn(ctx, c.Around, "assignments", assignments.New(d),
+			kernel.Follow(&b.plugins, func(s devices.Snapshot) assignments.Message { return assignments.Plugins{Snapshot: s} }))
 	}
 	b.spawnClaims(ctx, c)
 	d := &volumes.Deps{
-		Host: c.Ports.Host, Events: c.Ports.Events, API: c.Ports.API, Restarted: askAgain, ResendNode: b.resendNode(c),
+		Host: c.Ports.Host, Events: c.Ports.Events, API: c.Ports.API, Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
 		Allocatable: c.Admit.Allocatable, SELinux: c.Cluster.SELinux,
 	}
 	b.useCSI(c, d)
-	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(d))
+	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(d),
+		kernel.Follow(&b.node, func(n *v1.Node) volumes.Message { return volumes.NodeSeen{Node: n} }))
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
-			ResendNode: b.resendNode(c), Living: func(reply func(map[types.UID]bool)) {
+			Living: func(reply func(map[types.UID]bool)) {
 				b.podset.Tell(podset.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
 					if all {
 						reply(living)
@@ -294,7 +290,7 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 				}})
 			},
 			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
-		}))
+		}), kernel.Follow(&b.resized, func(n *v1.Node) resources.Message { return resources.NodeSeen{Node: n} }))
 	}
 	b.probes = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,
@@ -318,7 +314,7 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 		}))
 	}
 	if c.Ports.API != nil {
-		b.above.spawnServers(ctx, c, b.podset)
+		b.above.spawnServers(ctx, c, b)
 	}
 }
 
@@ -367,11 +363,12 @@ func (b *nodeActors) spawnSources(ctx *kernel.Context[Message], c *Config) {
 	}
 }
 
-// spawn spawns a singleton.
+// spawn spawns a singleton that follows some values.
 func spawn[M any](
 	ctx *kernel.Context[Message], f Around, name string, construct func() kernel.Behavior[M],
+	follows ...kernel.Subscription[M],
 ) kernel.Ref[M] {
-	return spawnAs(ctx, f, kernel.Spec[M]{Name: name, New: construct})
+	return spawnAs(ctx, f, kernel.Spec[M]{Name: name, New: construct, Follows: follows})
 }
 
 // spawnAs spawns one with its spec. Its name cannot be taken, because a restart waits until all

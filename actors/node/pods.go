@@ -3,17 +3,20 @@ package node
 import (
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/apipods"
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	placed "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/gc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/machine"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -72,6 +75,19 @@ func (b *nodeActors) podsDeps(c *Config) *pods.Deps {
 	return d
 }
 
+func (b *nodeActors) spawnPodset(n *node, ctx *kernel.Context[Message]) {
+	b.podset = spawnAs(ctx, n.config.Around, kernel.Spec[podset.Message]{
+		Name: "podset", Policy: podset.Policy, New: podset.New(b.podsetDeps(n, ctx)),
+		Follows: []kernel.Subscription[podset.Message]{
+			kernel.Follow(&b.node, func(n *v1.Node) podset.Message { return podset.NodeSeen{Node: n} }),
+			kernel.Follow(&b.pressure, func(s eviction.Conditions) podset.Message {
+				return podset.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}}
+			}),
+			kernel.Follow(&b.down, func(on bool) podset.Message { return podset.ShuttingDown{On: on} }),
+		},
+	})
+}
+
 func (b *nodeActors) podsetDeps(n *node, ctx *kernel.Context[Message]) *podset.Deps {
 	c, self := n.config, ctx.Self()
 	d := &podset.Deps{
@@ -84,10 +100,7 @@ func (b *nodeActors) podsetDeps(n *node, ctx *kernel.Context[Message]) *podset.D
 		Restarted: func() {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})
-			b.above.resend()
-			b.machine.Tell(machine.Resend{})
-			b.resendShutdown()
-			b.resendPressure()
+			b.above.apipods.Tell(apipods.Resend{})
 		},
 		Checkpoints: c.Ports.Checkpoints,
 		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.ListCollecting{Reply: reply}) },
@@ -108,7 +121,7 @@ func (b *nodeActors) podsetDeps(n *node, ctx *kernel.Context[Message]) *podset.D
 		d.Started = func(s podset.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
 	if c.Ports.API != nil {
-		b.above.connect(d)
+		b.above.connect(d, &b.values)
 	}
 	return d
 }

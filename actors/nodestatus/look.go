@@ -220,7 +220,7 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 // which plugins are migrated, is to be known before it places pods. A Node that is ready stays so when the agent starts
 // again: its CSINode is there.
 func (n *nodestatus) csiWaits() bool {
-	return n.deps.ResendInUse != nil && !n.csiShown &&
+	return n.deps.Volumes != nil && !n.csiShown &&
 		(n.node == nil || !nodeobject.Ready(&n.node.Status))
 }
 

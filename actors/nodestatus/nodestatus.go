@@ -75,27 +75,26 @@ type Deps struct {
 	Runtime Runtime
 	Facts   port.NodeFacts
 	Events  port.Recorder
-	// ResendDevices asks for Devices; nil without device plugins.
-	ResendDevices func()
+	// Plugins: there are device plugins, of which Devices come.
+	Plugins bool
 	// Own is the configured part of the node. Devices are those of device plugins, nil for none. Checkpoints are used
 	// only if they are lost.
 	Own         *nodeobject.Own
 	Devices     *devicestate.State
 	Checkpoints port.Checkpoints
-	// Seen gets the object when it was replaced, when its labels, taints, extended resources or features changed, or
+	// Seen publishes the object when it was replaced, when its labels, taints, extended resources or features changed, or
 	// when the machine did. Its resources and addresses are those that this actor writes next: all who use them know
 	// them before others learn of them and act on them.
 	Seen func(*v1.Node)
 	// Read is told the number of a ReadNode, once the object was read or can't be.
 	Read func(number uint64)
-	// Known says whether that is what they read at the agent's start, and need not be told; nil: it is not. Changed gets
-	// the object too once it was not; nil: nobody does.
+	// Known says whether that is what they read at the agent's start, and need not be told; nil: it is not. Changed
+	// publishes the object too once it was not; nil: nobody is told.
 	Known   func(*port.Machine) bool
 	Changed func(*v1.Node)
-	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
-	// for InUse and CSINodeWritten. Both are nil without CSI drivers.
-	Volumes     func(*v1.Node)
-	ResendInUse func()
+	// Volumes publishes the object when it was replaced, or when its volumes, labels or annotations changed. Nil without
+	// CSI drivers: else InUse and CSINodeWritten come.
+	Volumes func(*v1.Node)
 	// SetPodCIDR tells the runtime the networks of this node's pods, comma-separated; nil if it need not know.
 	SetPodCIDR func(ctx context.Context, cidr string, done func(error))
 	// Backoff is for failed calls to the apiserver.
@@ -109,7 +108,7 @@ type Deps struct {
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		n := &nodestatus{deps: deps, runtime: runtimeView{patience: firstPoll}, unreadLease: true}
-		if deps.ResendDevices != nil {
+		if deps.Plugins {
 			n.devices = map[v1.ResourceName]nodeobject.Devices{}
 			for _, name := range deps.Devices.Resources() {
 				n.devices[name] = nodeobject.Devices{} // until their plugin registers
@@ -226,11 +225,6 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	n.report = ctx.Now().Add(n.deps.ReportPeriod/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.ReportPeriod))))
 	if ctx.Incarnation() == 1 {
 		n.record(ctx, nodeobject.Starting())
-	} else if n.deps.ResendDevices != nil {
-		n.deps.ResendDevices()
-	}
-	if ctx.Incarnation() > 1 && n.deps.ResendInUse != nil {
-		n.deps.ResendInUse()
 	}
 	n.renew(ctx)
 	n.loadMark(ctx)
@@ -246,8 +240,6 @@ func (n *nodestatus) Overflowed(ctx *kernel.Context[Message]) { n.open(ctx) }
 // Receive implements kernel.Behavior.
 func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Resend:
-		n.seen, n.volumesSeen = nil, nil
 	case Pressure:
 		n.pressure = m.Conditions
 		n.gather(ctx)

@@ -328,8 +328,7 @@ func TestRuntimeUpgraded(t *testing.T) {
 // TestWaitsForTheCSINode: a new Node is not ready before its CSINode was written once. One that is ready stays so when
 // the agent starts again.
 func TestWaitsForTheCSINode(t *testing.T) {
-	asked := 0
-	csi := func(d *Deps) { d.ResendInUse = func() { asked++ } }
+	csi := func(d *Deps) { d.Volumes = func(*v1.Node) {} }
 	r := newRig(t)
 	r.start(csi)
 	r.Advance(time.Minute)

@@ -20,37 +20,30 @@ import (
 //sumtype:decl
 type Message interface{ isNodeStatusMessage() }
 
-// Resend asks for Seen and Volumes again. From podset, mirrors and csi, which restarted.
-type Resend struct{}
-
 // ReadNode asks for the Node to be read once more. From podset, which numbers its questions. podset.NodeRead answers
 // it, also if the Node can't be read. Lost: asked again. Twice: it is read twice.
 type ReadNode struct{ Number uint64 }
 
-// Pressure says which resources of the node run short. From eviction, at each change and again under pressure. Lost:
-// the next measurement under pressure repeats it. Twice: as once.
+// Pressure says which resources of the node run short. Published by eviction, at each change and again under pressure.
 type Pressure struct{ eviction.Conditions }
 
 // Lists says since when lists of the runtime fail, with the zero time that they work again. From node, after each list
 // that failed and the first that works. Lost: a list that fails repeats it. Twice: as once.
 type Lists struct{ FailSince time.Time }
 
-// Devices are those of device plugins. From devices, at its start and with each change. Lost: told again when asked.
-// Twice: as once.
+// Devices are those of device plugins. Published by devices, at its start and with each change.
 type Devices struct {
 	Of map[v1.ResourceName]nodeobject.Devices
 }
 
-// InUse are the volumes for status.volumesInUse, sorted. From csi, once they are known and with each change. Lost: told
-// again when asked. Twice: as once. Volumes is never nil, and never changed.
+// InUse are the volumes for status.volumesInUse, sorted. Published by csi, once they are known and with each change.
+// Volumes is never nil.
 type InUse struct{ Volumes []v1.UniqueVolumeName }
 
-// CSINodeWritten says that the CSINode has been written since the agent's start. From csi, the first time, and when
-// asked. Lost: told again when asked. Twice: as once.
+// CSINodeWritten says that the CSINode has been written since the agent's start. Published by csi, the first time.
 type CSINodeWritten struct{}
 
-// ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
-// with a crash of this actor: shutdown repeats it. Twice: as once.
+// ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. Published by shutdown.
 type ShuttingDown struct{ On bool }
 
 // journaled is the result of reading or writing the mark of a reset, or the timer after a failed write.
@@ -144,7 +137,6 @@ type leased struct {
 
 func (Pressure) isNodeStatusMessage()       {}
 func (Lists) isNodeStatusMessage()          {}
-func (Resend) isNodeStatusMessage()         {}
 func (ReadNode) isNodeStatusMessage()       {}
 func (Devices) isNodeStatusMessage()        {}
 func (ShuttingDown) isNodeStatusMessage()   {}
@@ -169,19 +161,7 @@ func (leased) isNodeStatusMessage()         {}
 func (journaled) isNodeStatusMessage()      {}
 
 // MailboxKey implements kernel.Keyed.
-func (Pressure) MailboxKey() string { return "pressure" }
-
-// MailboxKey implements kernel.Keyed.
 func (Lists) MailboxKey() string { return "lists" }
 
 // MailboxKey implements kernel.Keyed.
-func (Devices) MailboxKey() string { return "devices" }
-
-// MailboxKey implements kernel.Keyed.
 func (ReadNode) MailboxKey() string { return "readNode" }
-
-// MailboxKey implements kernel.Keyed.
-func (InUse) MailboxKey() string { return "inUse" }
-
-// MailboxKey implements kernel.Keyed.
-func (ShuttingDown) MailboxKey() string { return "shutdown" }

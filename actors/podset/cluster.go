@@ -17,7 +17,7 @@ import (
 
 // Cluster has the receivers that only a node with an apiserver needs.
 type Cluster struct {
-	// Show, ShowAll and Forget go to status, Statics to mirrors, ReadNode to nodestatus.
+	// Show, ShowAll and Forget go to status, ReadNode to nodestatus. Statics publishes the static pods.
 	Show     func(Shown)
 	ShowAll  func([]Shown)
 	Forget   func(types.UID)
@@ -163,11 +163,9 @@ func (a *registry) showAll() {
 		}
 	}
 	a.deps.Cluster.ShowAll(all)
-	a.statics = Statics{}
-	a.tellStatics()
 }
 
-// tellStatics sends the static pods to mirrors, if they changed.
+// tellStatics publishes the static pods, if they changed.
 func (a *registry) tellStatics() {
 	if a.deps.Cluster == nil {
 		return

@@ -136,8 +136,8 @@ type Query struct {
 	Reply           func(Inventory)
 }
 
-// NodeSeen is the apiserver's object of this node. From nodestatus, when its labels or taints
-// changed. Twice: as once.
+// NodeSeen is the apiserver's object of this node, or what the machine has in that form. Published by nodestatus when its
+// labels or taints changed, or by machine.
 type NodeSeen struct{ Node *v1.Node }
 
 // NodeRead says that the Node was read, or can't be, since this actor asked for that. From nodestatus, after the
@@ -153,12 +153,12 @@ type Behind struct {
 	Again      bool
 }
 
-// NodePressure says which resources of the node run short: new pods may be refused. From eviction, with each
-// measurement under pressure, and when the pressure ends. Lost: the next measurement repeats it. Twice: as once.
+// NodePressure says which resources of the node run short: new pods may be refused. Published by eviction, with
+// each measurement under pressure, and when the pressure ends.
 type NodePressure struct{ admit.Pressure }
 
-// ShuttingDown says that the machine is shutting down, or no longer is: new pods are refused. From shutdown.
-// Lost with a crash of this actor: shutdown repeats it. Twice: as once.
+// ShuttingDown says that the machine is shutting down, or no longer is: new pods are refused. Published by
+// shutdown.
 type ShuttingDown struct{ On bool }
 
 // Evict ends a pod to protect the node or other pods. From eviction, shutdown and csi. Stop says how, and what
@@ -170,7 +170,7 @@ type Evict struct {
 	Stop podlife.Stop
 }
 
-// ShowAgain asks for everything that status and mirrors get. From them, after a restart.
+// ShowAgain asks for everything that status gets. From there, after a restart.
 type ShowAgain struct{}
 
 // journaled is the result of reading or writing a checkpoint, or the timer after a failed write.

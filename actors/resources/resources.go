@@ -42,8 +42,7 @@ type Ensure struct{ pod.EnsureCgroup }
 // Remove is a pod's wish to be rid of it. From pod; as with Ensure.
 type Remove struct{ pod.RemoveCgroup }
 
-// NodeSeen has what the machine has now. From nodestatus, with each change. Lost: asked again when this actor
-// restarted. Twice: as once. Node is never changed.
+// NodeSeen has what the machine has now. Published by nodestatus, or by machine, with each change.
 type NodeSeen struct{ Node *v1.Node }
 
 // done is the result of one effect for one pod: of its removal, or of what made it.
@@ -119,10 +118,9 @@ type Deps struct {
 	Node string
 	// Living asks podset which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
-	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
-	// without an apiserver.
-	Restarted, ResendNode func()
-	Backoff               backoff.Policy
+	// Restarted has pods send their requests again.
+	Restarted func()
+	Backoff   backoff.Policy
 	// Period is the time between sweeps, Deadline bounds one call.
 	Period, Deadline time.Duration
 }
@@ -235,12 +233,7 @@ func (a *resources) Start(ctx *kernel.Context[Message]) {
 }
 
 // Resync implements kernel.Resyncer.
-func (a *resources) Resync(*kernel.Context[Message]) {
-	a.deps.Restarted()
-	if a.deps.ResendNode != nil {
-		a.deps.ResendNode()
-	}
-}
+func (a *resources) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {

@@ -25,10 +25,6 @@ import (
 //sumtype:decl
 type Message interface{ isShutdownMessage() }
 
-// Resend asks for ShuttingDown again. From podset, which restarted. Lost: repeated while the machine is shutting
-// down.
-type Resend struct{}
-
 // told says whether the machine is shutting down. From the watch. The newest counts. Lost: the actor watches
 // again after a restart, and is told then.
 type told struct {
@@ -90,7 +86,6 @@ type unwritten struct{ round, pods int }
 // journaled is the result of reading or writing the checkpoint.
 type journaled struct{ checkpoint.Event }
 
-func (Resend) isShutdownMessage()    {}
 func (told) isShutdownMessage()      {}
 func (ended) isShutdownMessage()     {}
 func (reopen) isShutdownMessage()    {}
@@ -104,9 +99,6 @@ func (look) isShutdownMessage()      {}
 func (seen) isShutdownMessage()      {}
 func (unwritten) isShutdownMessage() {}
 func (journaled) isShutdownMessage() {}
-
-// MailboxKey implements kernel.Keyed.
-func (Resend) MailboxKey() string { return "resend" }
 
 // MailboxKey implements kernel.Keyed.
 func (seen) MailboxKey() string { return "seen" }

@@ -28,7 +28,7 @@ type Deps struct {
 	Events      port.Recorder
 	// Groups is how the node shuts down.
 	Groups shutdown.Groups
-	// ShuttingDown tells podset and nodestatus.
+	// ShuttingDown publishes whether the machine is shutting down.
 	ShuttingDown func(on bool)
 	// Pods asks podset for its state. reply does no more than send a message.
 	Pods func(reply func(podset.Inventory))
@@ -115,10 +115,6 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 // Receive implements kernel.Behavior.
 func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Resend:
-		if a.answered {
-			a.deps.ShuttingDown(a.down())
-		}
 	case told:
 		if m.id == a.watch {
 			a.heard(ctx, m.preparing)

@@ -38,10 +38,9 @@ type Deps struct {
 	ReleaseCSI func(ReleaseCSI)
 	// API has the claims of local volumes; nil without an apiserver.
 	API expand.API
-	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
-	// without an apiserver.
-	Restarted, ResendNode func()
-	Backoff               backoff.Policy
+	// Restarted has pods send their requests again.
+	Restarted func()
+	Backoff   backoff.Policy
 	// Deadline bounds one call, but not a change of the group of all files. A mount that takes longer continues being
 	// waited for.
 	Deadline time.Duration
@@ -92,12 +91,7 @@ type user struct {
 func (a *volumes) Start(*kernel.Context[Message]) {}
 
 // Resync implements kernel.Resyncer.
-func (a *volumes) Resync(*kernel.Context[Message]) {
-	a.deps.Restarted()
-	if a.deps.ResendNode != nil {
-		a.deps.ResendNode()
-	}
-}
+func (a *volumes) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {

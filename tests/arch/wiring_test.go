@@ -199,6 +199,10 @@ func (w *wiring) senders(n ast.Node, depth int) []string {
 	above := w.paths[n]
 	for i, a := range slices.Backward(above) {
 		switch a := a.(type) {
+		case *ast.CallExpr: // how one actor follows what another publishes
+			if value := w.followed(a); value != nil {
+				return w.publishers(value, depth)
+			}
 		case *ast.CompositeLit: // the Deps of an actor
 			if name, is := w.depsOf(a); is {
 				return []string{name}
@@ -228,6 +232,26 @@ func (w *wiring) senders(n ast.Node, depth int) []string {
 func (w *wiring) users(o types.Object, depth int) (out []string) {
 	for _, at := range w.uses[o] {
 		out = append(out, w.senders(at, depth+1)...)
+	}
+	return out
+}
+
+// followed is the field of the published value in a call of kernel.Follow, nil for other calls.
+func (w *wiring) followed(c *ast.CallExpr) types.Object {
+	if f, is := c.Fun.(*ast.SelectorExpr); !is || f.Sel.Name != "Follow" {
+		return nil
+	}
+	value := c.Args[0].(*ast.UnaryExpr).X.(*ast.SelectorExpr)
+	return w.info.Uses[value.Sel]
+}
+
+// publishers are the actors that publish a value.
+func (w *wiring) publishers(value types.Object, depth int) (out []string) {
+	for _, at := range w.uses[value] {
+		above := w.paths[at]
+		if publish, is := above[len(above)-2].(*ast.SelectorExpr); is && publish.Sel.Name == "Publish" {
+			out = append(out, w.senders(at, depth+1)...)
+		}
 	}
 	return out
 }

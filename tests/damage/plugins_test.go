@@ -141,25 +141,27 @@ func TestHostilePlugins(t *testing.T) {
 		Machine: m, Topology: kubelet.BestEffortTopologyManagerPolicy, TopologyOptions: topology.Options{MaxNodes: 8},
 	}))(t)
 	rig := actortest.New(t)
+	var published kernel.Published[devices.Snapshot]
 	plugins := &settled{Plugins: deviceplugins.New(filepath.Join(dir, "device-plugins"), dir, zerolog.Nop()), t: t}
 	answers := map[types.UID]assignments.Placed{}
-	var a *actortest.Actor[assignments.Message]
-	d := actortest.Spawn(rig, kernel.Spec[devices.Message]{
+	actortest.Spawn(rig, kernel.Spec[devices.Message]{
 		Name: "devices", Policy: kernel.ForPods, New: devices.New(&devices.Deps{
-			Plugins: plugins, Tell: func(s devices.Snapshot) { a.Tell(assignments.Plugins{Snapshot: s}) },
+			Plugins: plugins, Tell: published.Publish,
 			Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
 		}),
 	})
-	a = actortest.Spawn(rig, kernel.Spec[assignments.Message]{
+	a := actortest.Spawn(rig, kernel.Spec[assignments.Message]{
 		Name: "assignments", Policy: kernel.ForPods, New: assignments.New(&assignments.Deps{
 			Rules: rules, Files: files, DeviceFiles: files, Plugins: plugins, Health: true, Restarted: func() {},
-			ResendPlugins: func() { d.Tell(devices.Resend{}) },
 			Answer: func(m assignments.Answer) {
 				for _, p := range m.Pods {
 					answers[p.UID] = p
 				}
 			},
 		}),
+		Follows: []kernel.Subscription[assignments.Message]{
+			kernel.Follow(&published, func(s devices.Snapshot) assignments.Message { return assignments.Plugins{Snapshot: s} }),
+		},
 	})
 	rig.Advance(time.Millisecond)
 	plugins.event(port.DevicePlugin{Resource: nic, Endpoint: filepath.Join(dir, "nic")})
