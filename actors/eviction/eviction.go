@@ -365,7 +365,7 @@ func (a *actor) note(ctx *kernel.Context[Message], r *eviction.Reading) {
 	}
 	var shown eviction.Conditions
 	a.memory, shown, a.short = a.deps.Policy.Assess(a.memory, &a.reading, ctx.Now())
-	if shown != a.shown || !a.told || shown != (eviction.Conditions{}) {
+	if shown != a.shown || !a.told {
 		a.shown, a.told = shown, true
 		a.deps.Show(shown)
 	}

@@ -3,8 +3,6 @@ package node
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/troupe-dev/troupe/actors/claims"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -33,13 +31,7 @@ func (b *nodeActors) spawnClaims(ctx *kernel.Context[Message], c *Config) {
 	b.claims = spawn(ctx, c.Around, "claims", claims.New(&claims.Deps{
 		Drivers: c.Ports.DRADrivers, API: c.Ports.API, Slices: c.Ports.ResourceSlices, Files: c.Ports.States,
 		Events: c.Ports.Events, Restarted: func() { b.podset.Tell(podset.AskAgain{}) },
-		Living: func(reply func(map[types.UID]bool)) {
-			b.podset.Tell(podset.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
-				if all {
-					reply(living)
-				}
-			}})
-		},
+		Living: b.living(true),
 		Counts: c.Observer, Health: c.DeviceHealth, HealthMessages: c.HealthMessages,
 		Backoff: backoff.Policy{Base: time.Second, Max: 30 * time.Second},
 	}))

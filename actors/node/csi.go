@@ -37,13 +37,7 @@ func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 		Released:  func(uid types.UID) { b.volumes.Tell(volumes.CSIReleased{UID: uid}) },
 		Restarted: func() { b.volumes.Tell(volumes.CSIRestarted{}) },
 		InUse:     b.inUse.Publish, Written: func() { b.csiNode.Publish(struct{}{}) },
-		Living: func(reply func(map[types.UID]bool)) {
-			b.podset.Tell(podset.Living{Reply: func(living map[types.UID]bool, all bool) {
-				if all {
-					reply(living)
-				}
-			}})
-		},
+		Living:  b.living(false),
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2*time.Minute + 2*time.Second},
 		Reject: func(p *v1.Pod, reason, message string, at time.Time) {
 			stop := decide.Expel(p, &admit.Rejection{Reason: reason, Message: message}, at)

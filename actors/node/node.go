@@ -282,13 +282,7 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
-			Living: func(reply func(map[types.UID]bool)) {
-				b.podset.Tell(podset.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
-					if all {
-						reply(living)
-					}
-				}})
-			},
+			Living:  b.living(true),
 			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
 		}), kernel.Follow(&b.resized, func(n *v1.Node) resources.Message { return resources.NodeSeen{Node: n} }))
 	}

@@ -75,6 +75,18 @@ func (b *nodeActors) podsDeps(c *Config) *pods.Deps {
 	return d
 }
 
+// living asks podset which pods must not be collected. It is answered once all sources have reported; see
+// podset.Living.
+func (b *nodeActors) living(up bool) func(reply func(map[types.UID]bool)) {
+	return func(reply func(map[types.UID]bool)) {
+		b.podset.Tell(podset.Living{Up: up, Reply: func(living map[types.UID]bool, all bool) {
+			if all {
+				reply(living)
+			}
+		}})
+	}
+}
+
 func (b *nodeActors) spawnPodset(n *node, ctx *kernel.Context[Message]) {
 	b.podset = spawnAs(ctx, n.config.Around, kernel.Spec[podset.Message]{
 		Name: "podset", Policy: podset.Policy, New: podset.New(b.podsetDeps(n, ctx)),

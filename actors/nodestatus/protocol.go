@@ -24,7 +24,7 @@ type Message interface{ isNodeStatusMessage() }
 // it, also if the Node can't be read. Lost: asked again. Twice: it is read twice.
 type ReadNode struct{ Number uint64 }
 
-// Pressure says which resources of the node run short. Published by eviction, at each change and again under pressure.
+// Pressure says which resources of the node run short. Published by eviction, at each change.
 type Pressure struct{ eviction.Conditions }
 
 // Lists says since when lists of the runtime fail, with the zero time that they work again. From node, after each list

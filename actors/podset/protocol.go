@@ -153,8 +153,7 @@ type Behind struct {
 	Again      bool
 }
 
-// NodePressure says which resources of the node run short: new pods may be refused. Published by eviction, with
-// each measurement under pressure, and when the pressure ends.
+// NodePressure says which resources of the node run short: new pods may be refused. Published by eviction.
 type NodePressure struct{ admit.Pressure }
 
 // ShuttingDown says that the machine is shutting down, or no longer is: new pods are refused. Published by
