@@ -128,3 +128,42 @@ func TestPublishedAmongFaults(t *testing.T) {
 		}
 	})
 }
+
+// TestPublishedOnTheWallClock is for the race detector: one actor publishes while those that follow crash and start
+// again. None goes back, and all have the newest value in the end.
+func TestPublishedOnTheWallClock(t *testing.T) {
+	const last, readers = 2000, 4
+	sys := wallSystem(t)
+	var p Published[int]
+	ended := make(chan struct{}, readers)
+	policy := Policy{Base: time.Millisecond, Max: time.Millisecond, Restarts: 1, Window: time.Second, Beyond: Quarantine, Retry: time.Millisecond}
+	for i := range readers {
+		have := 0 // survives its crashes
+		hear := func(n int) do {
+			return func(*Context[do]) {
+				if n < have {
+					t.Errorf("reader %d went back from %d to %d", i, have, n)
+				}
+				was := have
+				switch have = n; {
+				case n == last && was != last:
+					ended <- struct{}{}
+				case n%7 == 0:
+					panic("on order")
+				}
+			}
+		}
+		check.Value(SpawnRoot(sys, Spec[do]{
+			Name: fmt.Sprint("reader", i), Policy: policy, Follows: []Subscription[do]{Follow(&p, hear)},
+			New: func() Behavior[do] { return &lab{} },
+		}))(t)
+	}
+	owner := check.Value(SpawnRoot(sys, Spec[do]{Name: "owner", New: func() Behavior[do] { return &lab{} }}))(t)
+	for n := range last + 1 {
+		owner.Tell(publish(&p, n))
+	}
+	for range readers {
+		check.Receive(t, ended)
+	}
+	check.Fatal(t, sys.Shutdown(t.Context()))
+}
