@@ -25,6 +25,7 @@
 //	podlife      Syncing → Terminating → Terminated
 //	podplan      desired + observed + now → the next actions
 //	podstatus    desired + observed + plan → v1.PodStatus
+//	gate         what a container waits for that is to be created, and what people are told meanwhile
 //	backoff      time until the next attempt
 //	probe        when to probe a container, and what results mean
 //	whynot       one sentence that says why a pod is not ready

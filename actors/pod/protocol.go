@@ -210,6 +210,9 @@ type Report struct {
 	// Down: nothing of the pod runs any more, and its claims are released, but it may still have mounts. Other pods may
 	// have its resources.
 	Down bool
+	// Waiting is, by container name, why containers do not run: the reasons and messages in Status, and the gates that
+	// they are of.
+	Waiting flat.Map[string, podplan.Waiting]
 	// Resists: the pod is to end, and the runtime fails to stop a container or sandbox of it, or a driver to release a
 	// claim.
 	Resists bool

@@ -130,8 +130,13 @@ func show(r *podset.Fact) Pod {
 	}
 	p.Resizing = podstatus.FindCondition(s.Conditions, v1.PodResizeInProgress) != nil
 	p.Containers = containers(&r.Pod.Spec, s)
+	waits := r.Report.Waiting.Index()
 	for i := range p.Containers {
-		p.Restarts += p.Containers[i].Restarts
+		c := &p.Containers[i]
+		p.Restarts += c.Restarts
+		if w, is := waits(c.Name); is && w.Reason == c.Reason && w.Message == c.Message {
+			c.Gate = w.Gate
+		}
 	}
 	return p
 }

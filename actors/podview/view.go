@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
@@ -78,11 +79,13 @@ type Container struct {
 	// ID is that of the runtime, with its scheme (containerd://…).
 	ID string `json:"id,omitempty"`
 	// State is waiting, running or terminated.
-	State      string     `json:"state"`
-	Ready      bool       `json:"ready"`
-	Restarts   int32      `json:"restarts"`
-	Reason     string     `json:"reason,omitempty"`
-	Message    string     `json:"message,omitempty"`
+	State    string `json:"state"`
+	Ready    bool   `json:"ready"`
+	Restarts int32  `json:"restarts"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	// Gate is the one that Reason and Message are of, while it is waiting: for Pod.Why.
+	Gate       gate.Gate  `json:"-"`
 	ExitCode   *int32     `json:"exitCode,omitempty"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`

@@ -53,7 +53,7 @@ func why(now time.Time, v *podview.View, p *podview.Pod, calls []whynot.Call, wa
 		c := &p.Containers[i]
 		out := whynot.Container{
 			Name: c.Name, Image: c.Image, Kind: c.Kind, State: c.State, Ready: c.Ready, Restarts: c.Restarts,
-			Reason: c.Reason, Message: c.Message,
+			Reason: c.Reason, Message: c.Message, Gate: c.Gate,
 		}
 		if c.ExitCode != nil {
 			out.ExitCode = *c.ExitCode

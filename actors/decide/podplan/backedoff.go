@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 )
@@ -58,8 +59,10 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	waits := !p.due(at)
 	if waits {
 		id := podID(p.in.Pod)
-		p.setWaiting(c.Name, "CrashLoopBackOff",
-			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", crash.Delay, c.Name, id))
+		p.setWaiting(c.Name, Waiting{
+			Reason: "CrashLoopBackOff", Gate: gate.Backoff,
+			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", crash.Delay, c.Name, id),
+		})
 		if !crash.Noted {
 			crash.Noted = true
 			p.note(Note{Warning: true, Reason: "BackOff", Container: c.Name,
@@ -113,7 +116,7 @@ const hookShown = 10 * time.Second
 func (p *planner) showHook(n *observed.Container, ended time.Time) {
 	h := p.in.Hooks[n.ID]
 	if until := ended.Add(hookShown); h.PostStart == HookFailed && !until.After(p.now.Add(hookShown)) && !p.due(until) {
-		p.setWaiting(n.Name, HookError, h.Message)
+		p.setWaiting(n.Name, Waiting{Reason: HookError, Message: h.Message, Gate: gate.Backoff})
 	}
 }
 

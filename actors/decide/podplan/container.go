@@ -6,12 +6,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // progress is how far a container got.
@@ -36,7 +36,7 @@ const (
 //	                                                  without a record, if the status has the end
 func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress {
 	if p.stopOlder(c) {
-		p.wait(c, kind, "", "")
+		p.wait(c.Name, p.ofPod(gate.Older))
 		return notYet
 	}
 	n := p.newest(c.Name)
@@ -57,7 +57,7 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 		}
 		if p.lives(n) {
 			p.stop(n, c, p.stopGrace(n, c), `Container is in "unknown" state, try killing it before restart`)
-			p.wait(c, kind, "", "")
+			p.wait(c.Name, p.ofPod(gate.Older))
 			return notYet
 		}
 	default: // Exited
@@ -210,7 +210,11 @@ func probeGrace(h probe.Health, pod time.Duration) time.Duration {
 func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.Container, turn bool) progress {
 	l := Lane{Kind: LaneContainer, Name: c.Name}
 	f := p.in.Failures[l]
-	p.wait(c, kind, f.Reason, f.Message)
+	_, w := p.ask(&candidate{c: c}, gate.Volumes, gate.Sandbox)
+	if f.Reason != "" {
+		w = Waiting{Reason: f.Reason, Message: f.Message, Gate: gate.Retry}
+	}
+	p.wait(c.Name, w)
 	switch {
 	case !p.inspect(n):
 		// A failed start, or a start by another client, may have changed its state.
@@ -235,87 +239,77 @@ func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.C
 // two, but a replacement could.
 const maxStarts = 3
 
-// create makes an incarnation of c once everything it needs is there.
+// create makes an incarnation of c once all its gates are open.
 func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, turn bool) progress {
-	newest := p.newest(c.Name)
-	held := p.heldUp(kind, newest)
-	ref, failed := p.image(c, kind, attempt, !turn || held)
-	if volumes, bad := p.volumeImages(c, turn && !held); !volumes {
-		ref, failed = "", failed || bad
-	}
-	if failed {
-		p.tellNoImage(c.Name)
-	}
-	l := Lane{Kind: LaneContainer, Name: c.Name}
-	switch f, tried := p.in.Failures[l]; {
-	case tried:
-		p.wait(c, kind, f.Reason, f.Message)
-	case turn && held && newest == nil:
-		p.wait(c, kind, "", "waiting for the postStart hook of container "+p.holds.name)
-	case !turn || newest == nil:
-		// A container that has just ended shows its termination until it runs again.
-		p.wait(c, kind, "", "")
-	}
+	n := candidate{c: c, newest: p.newest(c.Name), turn: turn}
+	n.held = p.heldUp(kind, n.newest)
+	p.pull(&n, attempt)
+	at, w := p.ask(&n, gate.Image, gate.Retry)
 	switch {
-	case failed:
+	case n.noImage:
+		p.setWaiting(c.Name, w)
+		p.tellNoImage(c.Name)
 		return resting
-	case !turn || held || ref == "" || p.sandbox == nil || p.epochUnknown || p.cgroupTooSmall,
-		p.in.Volumes.State != volumeplan.Up,
-		len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork,
-		p.in.Objects != nil && !p.in.Objects.EnvKnown(p.in.Pod, c),
-		p.in.UsesClaims && !p.in.Claims.Has():
+	case w.Reason != "" || !turn || n.newest == nil:
+		// A container that has just ended shows its termination until it runs again.
+		p.wait(c.Name, w)
+	}
+	if at != gate.None && at != gate.Retry {
 		return notYet
 	}
-	p.do(CreateContainer{
+	l := Lane{Kind: LaneContainer, Name: c.Name}
+	p.do(CreateContainer{ // it is made after the backoff if at is gate.Retry
 		Name: c.Name, Kind: kind, Attempt: attempt + p.lostNames(l),
 		SandboxID: p.sandbox.ID, SandboxAttempt: p.sandbox.Attempt,
-		ImageRef: ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs, Resources: p.madeWith(c.Name),
+		ImageRef: n.ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs, Resources: p.madeWith(c.Name),
 		Placement: p.in.Placement.At(c.Name),
 	})
 	return p.tried(l)
 }
 
-// image returns the reference of the image for incarnation attempt of c. It is empty while the image isn't there.
-// ahead: it is not the container's turn, so that a failure is none yet.
-func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32, ahead bool) (ref string, failed bool) {
-	im := p.imageOf(c.Name)
+// pull has the images pulled that incarnation attempt of a container needs, and notes how far they are. While it is not
+// its turn, or it waits for a hook, a failure is none yet.
+func (p *planner) pull(n *candidate, attempt uint32) {
+	turn := n.turn && !n.held
+	n.pulled = p.image(n, attempt, !turn)
+	for _, v := range p.imageVolumesOf(n.c) {
+		n.pulled = p.volumeImage(n, v, turn) && n.pulled
+	}
+}
+
+// image says whether the image for incarnation attempt of a container is there, and notes its reference, or why it is
+// not. ahead: it is not the container's turn.
+func (p *planner) image(n *candidate, attempt uint32, ahead bool) bool {
+	c, im := n.c, p.imageOf(n.c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
 	if stale || im.State == imagepull.Unknown || im.Ahead != ahead && (im.Ahead || im.State != imagepull.Ready) {
 		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt, Ahead: ahead})
-		return "", false
+		return false
 	}
-	switch im.State {
-	case imagepull.Ready:
-		return im.Ref, false
-	case imagepull.Failed:
-		if !ahead {
-			p.setWaiting(c.Name, im.Reason, im.Message)
-		}
-		return "", !ahead
-	case imagepull.Unknown, imagepull.Pending:
+	n.refused(&im, !ahead)
+	if im.State == imagepull.Ready {
+		n.ref = im.Ref
 	}
-	return "", false
+	return n.ref != ""
 }
 
-// volumeImages says whether all images that a container mounts are there, and pulls those that are
-// missing (KEP-4639). If it is the container's turn, a failed pull is its waiting reason.
-func (p *planner) volumeImages(c *v1.Container, turn bool) (all, failed bool) {
-	all = true
-	for _, v := range p.imageVolumesOf(c) {
-		name := imagepull.VolumeImage(v.Name)
-		im := p.imageOf(name)
-		switch {
-		case im.Image != v.Image.Reference || im.State == imagepull.Unknown:
-			p.do(EnsureImage{Container: name, Image: v.Image.Reference, Policy: v.Image.PullPolicy})
-		case im.State == imagepull.Ready:
-			continue
-		case im.State == imagepull.Failed && turn:
-			p.setWaiting(c.Name, im.Reason, im.Message)
-			failed = true
-		}
-		all = false
+// volumeImage says whether an image that a container mounts is there (KEP-4639), and has it pulled.
+func (p *planner) volumeImage(n *candidate, v *v1.Volume, turn bool) bool {
+	name := imagepull.VolumeImage(v.Name)
+	im := p.imageOf(name)
+	if im.Image != v.Image.Reference || im.State == imagepull.Unknown {
+		p.do(EnsureImage{Container: name, Image: v.Image.Reference, Policy: v.Image.PullPolicy})
+		return false
 	}
-	return all, failed
+	n.refused(&im, turn)
+	return im.State == imagepull.Ready
+}
+
+// refused notes that the pull of an image failed, if it is the turn of the container.
+func (n *candidate) refused(im *imagepull.Status, turn bool) {
+	if im.State == imagepull.Failed && turn {
+		n.noImage, n.why = true, Waiting{Reason: im.Reason, Message: im.Message}
+	}
 }
 
 // NeedsPodIP says whether a container reads its pod's address through the downward API. It can't be

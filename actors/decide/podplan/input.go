@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -96,6 +97,9 @@ type Resizing struct {
 type Waiting struct {
 	Reason  string // ContainerCreating, PodInitializing, CrashLoopBackOff, …
 	Message string
+	// Gate is the one that the reason or the message is of. If the reason is the default one and there is no message,
+	// it is one of those that are shut.
+	Gate gate.Gate
 }
 
 // Outcome is what a plan concludes about the pod as a whole.

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
@@ -91,7 +92,11 @@ func (p *planner) driveEphemeral() {
 			turn = n != nil && (shared || n.State == observed.ContainerRunning) && p.fresh(n)
 		}
 		if !turn && p.newest(c.Name) == nil && !p.overUnrecorded(c, podspec.Ephemeral) {
-			p.wait(c, podspec.Ephemeral, "", "its target container "+e.TargetContainerName+" does not run")
+			w := p.ofPod(gate.Turn)
+			if w.Message == "" {
+				w.Message = "its target container " + e.TargetContainerName + " does not run"
+			}
+			p.wait(c.Name, w)
 		}
 		p.drive(c, podspec.Ephemeral, turn)
 	}

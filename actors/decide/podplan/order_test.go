@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -212,7 +213,7 @@ func TestPlanNoImage(t *testing.T) {
 	waited := func(f func(*Input), reason string) func(*Input) {
 		return func(in *Input) {
 			f(in)
-			in.Waited.Set("a", Waiting{Reason: reason})
+			in.Waited.Set("a", Waiting{Reason: reason, Gate: gate.Image})
 		}
 	}
 	own := func(in *Input) { image(in, "a", "ErrImagePull"); main0(in).Image = "img:2" }

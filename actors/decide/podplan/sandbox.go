@@ -4,9 +4,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 )
 
 // findSandbox picks the sandbox in use: the newest one, if it is ready and fits the pod.
@@ -60,14 +59,13 @@ func (p *planner) driveSandbox() {
 		}
 		return
 	}
-	if p.in.Objects != nil && !p.in.Objects.SandboxKnown(p.in.Pod) {
+	if old || p.anyLives() {
 		return
 	}
-	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != podcgroup.Up {
-		return
-	}
-	if p.in.UsesClaims && !p.in.Claims.Is(claims.Ready) {
-		return
+	for _, g := range [...]gate.Gate{gate.Cgroup, gate.Claims, gate.Objects} {
+		if shut, _, _ := p.look(g, &candidate{}); shut {
+			return
+		}
 	}
 	attempt := p.in.FirstSandbox
 	for i := range p.in.View.Sandboxes {

@@ -167,14 +167,16 @@ func TestImagesOfVolumes(t *testing.T) {
 		if step.image.State != imagepull.Unknown {
 			p.in.Images.Set(imagepull.VolumeImage("model"), step.image)
 		}
-		there, failed := p.volumeImages(&c, true)
-		if there != step.there || failed != (step.waits != "") {
-			t.Errorf("%+v: there %v, failed %v", step.image, there, failed)
+		p.in.Images.Set("app", imagepull.Status{State: imagepull.Ready, Ref: "own"})
+		n := candidate{c: &c, turn: true}
+		p.pull(&n, 0)
+		if n.pulled != step.there || n.noImage != (step.waits != "") {
+			t.Errorf("%+v: there %v, failed %v", step.image, n.pulled, n.noImage)
 		}
 		if asks := len(p.out.Actions) == 1; asks != step.asks || asks && p.out.Actions[0].(EnsureImage).Container != "volume/model" {
 			t.Errorf("%+v: asks %v", step.image, p.out.Actions)
 		}
-		if got := p.waits.At("app").Reason; got != step.waits {
+		if got := n.why.Reason; got != step.waits {
 			t.Errorf("%+v: waits for %q", step.image, got)
 		}
 	}

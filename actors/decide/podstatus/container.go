@@ -281,14 +281,7 @@ func (c *computer) defaultWaiting(old *v1.ContainerStatus) v1.ContainerState {
 	if c.life() != podlife.Syncing && old.State.Waiting != nil {
 		return old.State
 	}
-	return waitingState(old, c.defaultReason(), "")
-}
-
-func (c *computer) defaultReason() string {
-	if len(c.pod.Spec.InitContainers) > 0 {
-		return "PodInitializing"
-	}
-	return "ContainerCreating"
+	return waitingState(old, podplan.DefaultReason(c.pod), "")
 }
 
 func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerState {

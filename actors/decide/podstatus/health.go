@@ -49,7 +49,7 @@ func (c *computer) hookWaits(id string, old *v1.ContainerStatus) v1.ContainerSta
 	if h := c.in.Plan.Hooks[id]; h.PostStart == podplan.HookFailed {
 		return waitingState(old, podplan.HookError, h.Message)
 	}
-	return waitingState(old, c.defaultReason(), "its postStart hook has not ended yet")
+	return waitingState(old, podplan.DefaultReason(c.pod), "its postStart hook has not ended yet")
 }
 
 // passes says whether a probe has passed. If it has not answered since the agent began, the earlier

@@ -3,7 +3,10 @@ package whynot
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -41,54 +44,41 @@ func logs(in *Input, c *Container) string {
 	return fmt.Sprintf("kubectl logs -n %s %s -c %s", in.Namespace, in.Name, c.Name)
 }
 
-// waits explains a container that does not run.
+// waits explains a container that does not run, by the gate that it waits at.
 func waits(in *Input, c *Container) (Answer, bool) {
-	a := Answer{Text: sentence(fmt.Sprintf("Container %q is waiting%s", c.Name, said(c.Reason, c.Message))), Wrong: true}
-	switch c.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
-		a.Text = sentence(fmt.Sprintf("Container %q: the image %s cannot be pulled%s", c.Name, c.Image,
-			said("", pullMessage(in, c))))
-		a.Next = "Check the image name, the pull secrets and the connection to the registry (crictl pull). The pull is " +
-			"retried automatically."
-	case "InvalidImageName":
-		a.Next = "Correct the image name in the pod."
-	case "ErrImageNeverPull":
-		a.Next = "The pull policy is Never: load the image onto the node, or change the policy."
-	case "CrashLoopBackOff":
-		end := ""
-		if c.Last != nil {
-			end = fmt.Sprintf(": its last run terminated with exit code %d%s", c.Last.ExitCode, said(c.Last.Reason, ""))
-			if !c.Last.At.IsZero() {
-				end += " " + ago(in.Now, c.Last.At) + " ago"
-			}
-		}
-		a.Text = fmt.Sprintf("Container %q is in a crash loop and waits for the end of its restart backoff%s.", c.Name, end)
-		a.Next = fmt.Sprintf("See the logs of its last run: %s --previous.", logs(in, c))
-	case "CreateContainerConfigError", "CreateContainerError":
-		a.Text = sentence(fmt.Sprintf("Container %q cannot be created%s", c.Name, said("", c.Message)))
-		a.Next = "Create the missing ConfigMap, Secret, key or path, or correct the pod. The container is retried " +
-			"automatically."
-	case "PostStartHookError":
-		a.Text = sentence(fmt.Sprintf("The postStart hook of container %q failed%s", c.Name, said("", c.Message)))
-		a.Next = "Correct the hook. The container is restarted automatically."
-	case "RunContainerError", "PreStartHookError":
-		a.Text = sentence(fmt.Sprintf("Container %q cannot be started%s", c.Name, said("", c.Message)))
-		a.Next = "Correct its command or its security context. The start is retried automatically."
-	default:
-		if !quiet(c.Reason) {
-			a.Next = "It is retried automatically; `troupe timeline` shows each attempt."
-			return a, true
-		}
+	a, is := gate.AdviceOn(c.Gate, c.Reason)
+	switch {
+	case quiet(c.Reason) && (!is || c.Message == ""):
 		return Answer{}, false // the calls under way say more
+	case !is:
+		a.Text = "Container {container} is waiting" + said(c.Reason, "")
+		a.Next = "It is retried automatically; `troupe timeline` shows each attempt."
 	}
-	return a, true
+	fill := strings.NewReplacer("{container}", strconv.Quote(c.Name), "{image}", c.Image, "{logs}", logs(in, c))
+	return Answer{
+		Text: sentence(fill.Replace(a.Text) + said("", detail(in, c))), Next: fill.Replace(a.Next), Wrong: true,
+	}, true
 }
 
-// pullMessage is why a pull failed. During a backoff the status says less than the last event.
-func pullMessage(in *Input, c *Container) string {
-	if c.Reason != "ImagePullBackOff" {
+// detail is what is known of why a container waits.
+func detail(in *Input, c *Container) string {
+	switch {
+	case c.Reason == "ImagePullBackOff":
+		return pullMessage(in, c)
+	case c.Reason != "CrashLoopBackOff":
 		return c.Message
+	case c.Last == nil:
+		return ""
 	}
+	end := fmt.Sprintf("its last run terminated with exit code %d%s", c.Last.ExitCode, said(c.Last.Reason, ""))
+	if !c.Last.At.IsZero() {
+		end += " " + ago(in.Now, c.Last.At) + " ago"
+	}
+	return end
+}
+
+// pullMessage is why a pull failed that waits for its backoff. The status says less than the last event.
+func pullMessage(in *Input, c *Container) string {
 	for _, w := range slices.Backward(in.Warnings) {
 		if w.Container == c.Name && w.Reason == "Failed" && len(w.Message) > len("Error: ImagePullBackOff") &&
 			w.Message != "Error: ErrImagePull" {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 )
 
 // Input is everything known about one pod.
@@ -47,7 +49,9 @@ type Container struct {
 	Ready           bool
 	Restarts        int32
 	Reason, Message string
-	ExitCode        int32
+	// Gate is the one that Reason and Message are of, while it is waiting.
+	Gate     gate.Gate
+	ExitCode int32
 	// Last is the termination of the incarnation before; nil if there was none.
 	Last *End
 }
@@ -137,9 +141,6 @@ func Explain(in *Input) Answer {
 			Next:  "If the actor of the pod crashed, see `troupe crashes`. Otherwise see `troupe timeline` for what failed.",
 			Wrong: true,
 		}
-	}
-	if a, is := volumes(in); is {
-		return a
 	}
 	for i := range in.Containers {
 		if a, is := container(in, &in.Containers[i]); is {
@@ -263,33 +264,6 @@ func hangs(in *Input) (Answer, bool) {
 		a.Next = "Check the container runtime (its log; crictl ps -a). The call is retried after its deadline."
 	}
 	return a, true
-}
-
-// volumes explains a pod whose volumes fail while it is being made.
-func volumes(in *Input) (Answer, bool) {
-	begun := false
-	for i := range in.Containers {
-		c := &in.Containers[i]
-		begun = begun || c.State != waiting || c.Restarts > 0 || !quiet(c.Reason)
-	}
-	if begun {
-		return Answer{}, false
-	}
-	switch w := in.lastWarning(); w.Reason {
-	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
-		return Answer{
-			Text:  sentence("A volume cannot be mounted: " + trim(w.Message)),
-			Next:  "Create the object that the volume refers to, or correct the pod. The mount is retried automatically.",
-			Wrong: true,
-		}, true
-	case "FailedCreatePodSandBox", "NetworkNotReady":
-		return Answer{
-			Text:  sentence(trim(w.Message)),
-			Next:  "Check the container runtime and its network plugin (crictl info). The sandbox is retried automatically.",
-			Wrong: true,
-		}, true
-	}
-	return Answer{}, false
 }
 
 // quiet reasons only say that it is not the container's turn yet.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 )
 
 var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -20,6 +22,9 @@ func base() Input {
 func TestExplain(t *testing.T) {
 	waitsFor := func(reason, message string) func(*Input) {
 		return func(in *Input) { in.Containers[0].Reason, in.Containers[0].Message = reason, message }
+	}
+	at := func(g gate.Gate, message string) func(*Input) {
+		return func(in *Input) { in.Containers[0].Gate, in.Containers[0].Message = g, message }
 	}
 	runs := func(in *Input) {
 		in.Phase, in.Containers[0].State, in.Containers[0].Reason = "Running", running, ""
@@ -105,11 +110,15 @@ func TestExplain(t *testing.T) {
 			in.Containers = append(in.Containers, Container{Name: "debug", Kind: "ephemeral", State: terminated, ExitCode: 1})
 		}}, `The containers are ready, but the pod is not: the status of pod readiness gate "x" is not "True", but False.`, "readiness gate", true},
 
-		{"mount", []func(*Input){warns("", "FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "none" not found`)},
+		{"mount", []func(*Input){at(gate.Volumes, `MountVolume.SetUp failed for volume "v" : configmap "none" not found`)},
 			`A volume cannot be mounted: MountVolume.SetUp failed for volume "v" : configmap "none" not found.`, "Create the object that the volume refers to", true},
-		{"an old failed mount", []func(*Input){runs, warns("", "FailedMount", "x")}, `Container "app" is running, but its probes have not succeeded yet.`, "", false},
-		{"sandbox", []func(*Input){warns("", "FailedCreatePodSandBox", "Failed to create pod sandbox: cni")}, "Failed to create pod sandbox: cni.", "network plugin", true},
-		{"no network", []func(*Input){warns("", "NetworkNotReady", "network is not ready: cni")}, "network is not ready: cni.", "network plugin", true},
+		{"its volumes are on their way", []func(*Input){at(gate.Volumes, "")}, `Container "app" is about to be created.`, "", false},
+		{"a gate that opens by itself", []func(*Input){at(gate.Hook, "waiting for the postStart hook of container x")},
+			`Container "app" is about to be created: waiting for the postStart hook of container x.`, "", false},
+		{"a warning of a failed mount", []func(*Input){runs, warns("", "FailedMount", "x")}, `Container "app" is running, but its probes have not succeeded yet.`, "", false},
+		{"sandbox", []func(*Input){at(gate.Sandbox, "cni")}, "The sandbox of the pod cannot be created: cni.", "network plugin", true},
+		{"cgroup", []func(*Input){at(gate.Cgroup, "no space")}, "The cgroup of the pod cannot be created: no space.", "cgroup file system", true},
+		{"claims", []func(*Input){at(gate.Claims, "no driver")}, "The resource claims of the pod are not prepared: no driver.", "driver", true},
 
 		{"a call hangs", []func(*Input){call("CreateContainer", "app", 2*time.Minute, nil), call("MountVolume", "v", time.Minute, nil)}, "CreateContainer app has had no answer for 2m0s.", "container runtime", true},
 		{"a mount hangs", []func(*Input){call("MountVolume", "nfs", time.Minute, nil)}, "MountVolume nfs has had no answer for 1m0s.", "file system", true},
@@ -158,7 +167,7 @@ func TestAlwaysASentence(t *testing.T) {
 			in.Containers = append(in.Containers, Container{
 				Name: "c", Kind: rapid.SampledFrom([]string{"init", "sidecar", "main", "ephemeral"}).Draw(t, "kind"),
 				State: rapid.SampledFrom([]string{waiting, running, terminated}).Draw(t, "state"), Ready: rapid.Bool().Draw(t, "container ready"),
-				Reason: word.Draw(t, "waits"), Message: word.Draw(t, "said"), ExitCode: rapid.Int32Range(0, 1).Draw(t, "code"),
+				Gate: gate.Gate(rapid.IntRange(0, int(gate.Retry)).Draw(t, "gate")), Reason: word.Draw(t, "waits"), Message: word.Draw(t, "said"), ExitCode: rapid.Int32Range(0, 1).Draw(t, "code"),
 			})
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "calls") {
