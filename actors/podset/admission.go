@@ -21,12 +21,14 @@ func (a *registry) admitted(ctx *kernel.Context[Message], r *record) bool {
 		a.waits(ctx, r)
 		return false
 	case podset.Clean:
-		r.place.mayHold = true
+		if r.place.state == nothing {
+			r.place.become(mayHold)
+		}
 		return true
 	case podset.Adopt:
 		return a.placed(r) // what runs keeps what it has: see assignments.Place
 	case podset.Ask:
-		if r.place.asked && !r.place.answered {
+		if r.place.state == asked {
 			return false // it was admitted, and holds its room; it is checked once more with the answer
 		}
 	}
@@ -148,11 +150,11 @@ func (a *registry) awaits(r *record) bool {
 	if r.place.rejected == nil || r.Origin.Static() {
 		return false
 	}
-	if slices.ContainsFunc(a.ranked, func(o *record) bool { return o.Released() && (o.place.asked || o.place.mayHold) }) {
-		r.place.awaits = true
+	if slices.ContainsFunc(a.ranked, func(o *record) bool { return o.Released() && o.place.state != nothing }) {
+		r.place.become(awaiting)
 		return true
 	}
-	if !r.place.awaits {
+	if r.place.state != awaiting {
 		return false
 	}
 	r.place = place{}

@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,4 +47,24 @@ func TestBesideThoseThatLive(t *testing.T) {
 	check.Count(t, len(a.beside(&record{})), 0, "%d pods are beside one that was not admitted")
 	waits.lives = true
 	check.Count(t, len(a.beside(&record{})), 1, "%d pods are beside one that lives")
+}
+
+// TestPlaceState: each step of what a pod's containers have to themselves, and each that is impossible.
+func TestPlaceState(t *testing.T) {
+	steps := map[placeState][]placeState{
+		nothing: {mayHold, asked}, mayHold: {asked}, asked: {answered}, answered: {answered, awaiting},
+		awaiting: {answered, awaiting},
+	}
+	for from := nothing; from <= awaiting; from++ {
+		check.Equal(t, from.asked(), from == asked || from.answered(), "%v was asked for", from)
+		for to := nothing; to <= awaiting; to++ {
+			p := place{state: from}
+			panics := func() (is bool) {
+				defer func() { is = recover() != nil }()
+				p.become(to)
+				return false
+			}()
+			check.Equal(t, !panics, slices.Contains(steps[from], to), "from %v to %v: possible", from, to)
+		}
+	}
 }

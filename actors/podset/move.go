@@ -64,7 +64,7 @@ type move struct {
 
 // cpusFor says whether a pod gets the CPUs of its own that it asks for. It is nil while that is not known.
 func (a *registry) cpusFor(r *record) podresize.Verdict {
-	if a.deps.Places == nil || !a.deps.Places.Resizes || !r.place.answered {
+	if a.deps.Places == nil || !a.deps.Places.Resizes || !r.place.state.answered() {
 		return podresize.Allocate{}
 	}
 	m, want := &r.place.move, cpus.Entitled(r.Pod)

@@ -41,20 +41,64 @@ type places struct {
 	asked uint64
 }
 
-// place is what a pod's containers have to themselves alone.
+// placeState is how far it is with what a pod's containers have to themselves alone.
 //
-//	(none) ──placed──► asked ──Placed──► answered ──ended──► Release ──► (none)
-//	                                      └ rejected: the pod is not tried again before something became free
+//	nothing ──placed──► asked ──Placed──► answered ──rejected, and others give back──► awaiting
+//	 ▲   │                ▲ │                │  ▲                                        │  │
+//	 │   └──► mayHold ────┘ │                │  └──────────Placed, not rejected──────────┘  │
+//	 └──────────┴───────────┴────────────────┴──ended, or the others have ended─────────────┘
+//
+// A pod that is rejected while it is answered is not tried again before something became free.
+type placeState uint8
+
+const (
+	// nothing was asked for.
+	nothing placeState = iota
+	// mayHold: nothing was asked for, and an earlier agent may have given the pod something.
+	mayHold
+	// asked: there is no answer yet.
+	asked
+	// answered: it is known what they have, or why the pod is rejected.
+	answered
+	// awaiting: it was rejected, and is asked for again when pods have ended that the apiserver has no more.
+	awaiting
+)
+
+func (s placeState) String() string {
+	return [...]string{"nothing", "mayHold", "asked", "answered", "awaiting"}[s]
+}
+
+// asked says whether assignments was asked, answered whether it has answered.
+func (s placeState) asked() bool    { return s >= asked }
+func (s placeState) answered() bool { return s >= answered }
+
+// become makes a step, but for those to nothing, which forget all of the place. An impossible one is a bug.
+func (p *place) become(to placeState) {
+	var possible bool
+	switch to {
+	case nothing:
+	case mayHold:
+		possible = p.state == nothing
+	case asked:
+		possible = p.state < asked
+	case answered:
+		possible = p.state.asked()
+	case awaiting:
+		possible = p.state.answered()
+	}
+	if !possible {
+		panic("podset: a place that is " + p.state.String() + " can't be " + to.String())
+	}
+	p.state = to
+}
+
+// place is what a pod's containers have to themselves alone.
 type place struct {
-	asked, answered bool
-	// awaits: it was rejected, and is asked for again when pods have ended that the apiserver has no more.
-	awaits bool
+	state placeState
 	// runs: the pod ran already when it was asked for, but for its containers in down, sorted. Those whose devices nobody
 	// knows come to these when they have ended.
 	runs bool
 	down []string
-	// mayHold: it was not asked for, and an earlier agent may have given the pod something.
-	mayHold bool
 	// number is that of the request: the answer to one from before the pod had ended and came back does not count.
 	number   uint64
 	own      map[string]decide.ContainerPlacement
@@ -79,12 +123,13 @@ type place struct {
 
 // placed reports whether it is known what the containers of a pod have to themselves. If not, it asks.
 func (a *registry) placed(r *record) bool {
-	if a.deps.Places == nil || r.place.answered || r.abandoned() {
+	if a.deps.Places == nil || r.place.state.answered() || r.abandoned() {
 		return true
 	}
-	if !r.place.asked {
+	if !r.place.state.asked() {
 		a.places.asked++
-		r.place.asked, r.place.number = true, a.places.asked
+		r.place.become(asked)
+		r.place.number = a.places.asked
 		r.place.runs = a.runs(r)
 		if rp := a.runtime[r.Pod.UID]; podset.Runs(rp) {
 			r.place.down = podset.Down(r.Pod, rp)
@@ -99,7 +144,7 @@ func (a *registry) answered(ctx *kernel.Context[Message], m Placed) {
 	shared := m.Shared.String()
 	// all: other pods may have to do with it too, so that it takes a pass over all of them.
 	all := shared != a.places.shared || len(m.Pods) == 0
-	var answered []*record
+	var heard []*record
 	for _, p := range m.Pods {
 		r := a.of[p.UID]
 		if r == nil {
@@ -109,9 +154,9 @@ func (a *registry) answered(ctx *kernel.Context[Message], m Placed) {
 			continue // or the sources have not said yet: it keeps what it has until then
 		}
 		switch {
-		case !r.place.asked:
+		case !r.place.state.asked():
 			continue // what was given is released already
-		case p.Number == r.place.move.number && r.place.answered:
+		case p.Number == r.place.move.number && r.place.state.answered():
 			r.place.moved(&p, m.Version)
 			all = true
 			continue
@@ -120,7 +165,9 @@ func (a *registry) answered(ctx *kernel.Context[Message], m Placed) {
 		case a.outgrown(r):
 			continue
 		}
-		r.place.answered, r.place.rejected = true, p.Rejected
+		if r.place.rejected = p.Rejected; r.place.state != awaiting || p.Rejected == nil {
+			r.place.become(answered)
+		}
 		r.place.takes(&p)
 		if p.Leaves {
 			r.place.move = move{state: applying, number: p.Number, leaves: true}
@@ -132,18 +179,18 @@ func (a *registry) answered(ctx *kernel.Context[Message], m Placed) {
 			a.assign(p.UID)
 		}
 		all = all || r.State != podset.Waiting || r.Alloc != nil || r.Origin.Static()
-		answered = append(answered, r)
+		heard = append(heard, r)
 	}
 	all = all || m.Version != a.places.version
 	for uid, health := range m.Health { // order-free: each on its own
-		if r := a.of[uid]; r != nil && r.place.answered && !r.place.health.Equal(health) {
+		if r := a.of[uid]; r != nil && r.place.state.answered() && !r.place.health.Equal(health) {
 			r.place.health, r.place.now = health, nil
 			all = true
 		}
 	}
 	a.places.shared, a.places.version = shared, m.Version
 	if !all {
-		all = a.beginAnswered(ctx, answered)
+		all = a.beginAnswered(ctx, heard)
 	}
 	if !all {
 		return
@@ -156,7 +203,7 @@ func (a *registry) answered(ctx *kernel.Context[Message], m Placed) {
 			r.place.lacked = m.Version
 			a.ask(r)
 		}
-		if r.State == podset.Running && r.place.answered && a.placement(r) != r.place.now {
+		if r.State == podset.Running && r.place.state.answered() && a.placement(r) != r.place.now {
 			a.assign(r.Pod.UID)
 		}
 	}
@@ -177,7 +224,7 @@ func (a *registry) placeDown(r *record) {
 
 // lacksDevices reports whether a pod runs with a container that could get devices, and for which there were none.
 func (r *record) lacksDevices() bool {
-	return r.State == podset.Running && r.Stop == nil && r.place.answered &&
+	return r.State == podset.Running && r.Stop == nil && r.place.state.answered() &&
 		slices.ContainsFunc(r.place.down, func(c string) bool { return r.place.unknown[c] != "" })
 }
 
@@ -206,7 +253,7 @@ func ownOf(cpus map[string]cpuset.CPUSet, blocks map[string][]memory.Block) map[
 // known, and on a node where they run anywhere.
 func (a *registry) placement(r *record) *decide.Placement {
 	switch {
-	case !r.place.answered || r.place.rejected != nil:
+	case !r.place.state.answered() || r.place.rejected != nil:
 		return nil
 	case r.place.now != nil && r.place.now.Shared == a.places.shared:
 		return r.place.now
@@ -231,7 +278,7 @@ func (a *registry) releaseEnded() {
 		return
 	}
 	for _, r := range a.ranked {
-		if (r.place.asked || r.place.mayHold) && r.State != podset.Waiting && r.State != podset.Running {
+		if r.place.state != nothing && r.State != podset.Waiting && r.State != podset.Running {
 			a.release(r)
 		}
 	}
@@ -239,20 +286,20 @@ func (a *registry) releaseEnded() {
 
 // release gives back what a pod has.
 func (a *registry) release(r *record) {
-	if a.deps.Places == nil || !r.place.asked && !r.place.mayHold {
+	if a.deps.Places == nil || r.place.state == nothing {
 		return
 	}
 	had := r.place
 	r.place = place{rejected: had.rejected, lacked: had.lacked}
 	// One that was refused may have what an earlier agent gave it.
-	if !had.answered || had.rejected != nil || len(had.own)+len(had.devices) > 0 || had.move.state != idle {
+	if !had.state.answered() || had.rejected != nil || len(had.own)+len(had.devices) > 0 || had.move.state != idle {
 		a.deps.Places.Release(r.Pod.UID)
 	}
 }
 
 // placeAgain repeats a request without an answer.
 func (a *registry) placeAgain(r *record) {
-	if r.place.asked && !r.place.answered {
+	if r.place.state == asked {
 		a.ask(r)
 	}
 	if s := r.place.move.state; s == requested || s == releasing {

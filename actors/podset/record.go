@@ -122,7 +122,7 @@ func (r *record) occupies() bool { return r.State == podset.Running && !r.Down }
 // more does not, nor does one that the apiserver does not have any more: the scheduler has given its place to others.
 func (a *registry) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
-		if o != r && (o.occupies() && !o.Released() || o.State == podset.Waiting && (o.place.asked || o.lives)) {
+		if o != r && (o.occupies() && !o.Released() || o.State == podset.Waiting && (o.place.state.asked() || o.lives)) {
 			others = append(others, o.holds())
 		}
 	}
