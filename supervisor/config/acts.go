@@ -8,11 +8,6 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// actsOnPart are the parts that this version acts on of fields that it does not act on as a whole.
-var actsOnPart = map[string][]string{
-	"logging": {"format", "verbosity"},
-}
-
 // actsOnGate are the feature gates that this version asks for. Any other gate does nothing, whatever
 // its value: see [Gates.Enabled].
 var actsOnGate = map[string]struct{}{
@@ -37,12 +32,12 @@ var actsOnGate = map[string]struct{}{
 	tokenGate: {}, pullGate: {},
 }
 
-// actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.
+// actsWithGate are fields that act only while a feature gate is on, and are not refused without it.
 var actsWithGate = map[string]string{
 	"memoryReservationPolicy": "MemoryQoS", "memoryThrottlingFactor": "MemoryQoS", "qosReserved": "QOSReserved",
 }
 
-// needs says of fields of actsOn why they do not act in this configuration.
+// needs says of fields that act why they do not act in this configuration.
 func needs(k *kubelet.KubeletConfiguration, gates Gates) map[string]string {
 	out := map[string]string{}
 	for field, gate := range actsWithGate { // order-free: a map again
@@ -62,30 +57,39 @@ func needs(k *kubelet.KubeletConfiguration, gates Gates) map[string]string {
 // withoutEffect names the narrowest part of an origin's key that has no effect, and returns its path; empty if it has
 // one. A gate with its default value changes nothing.
 func withoutEffect(key string, gates Gates, needs map[string]string) (path []string, name string) {
-	field, part, _ := strings.Cut(key, joint)
+	parts := strings.Split(key, joint)
+	field := parts[0]
 	switch {
-	case field == "featureGates":
-		if _, acts := actsOnGate[part]; acts || part == "" {
+	case field == "featureGates" && len(parts) > 1:
+		gate := parts[1]
+		if _, acts := actsOnGate[gate]; acts {
 			return nil, ""
 		}
-		if known, ok := findGate(part); ok && gates.on(part) == known.byDefault {
+		if known, ok := findGate(gate); ok && gates.on(gate) == known.byDefault {
 			return nil, ""
 		}
-		return []string{field, part}, field + "[" + part + "]"
-	case actsOnPart[field] != nil:
-		first, _, _ := strings.Cut(part, joint)
-		if part == "" || slices.Contains(actsOnPart[field], first) {
-			return nil, ""
+		return parts, field + "[" + gate + "]"
+	case needs[field] != "":
+		return parts[:1], field + " (needs " + needs[field] + ")"
+	}
+	n := idlePart(parts)
+	return parts[:n], strings.Join(parts[:n], ".")
+}
+
+// idlePart is how many of the names of a path lead to what has no effect; 0 if it has one. Of a part that has settings
+// within it one must have an effect. What is not among the settings has none.
+func idlePart(names []string) int {
+	for n := len(names); n > 0; n-- {
+		path := strings.Join(names[:n], ".")
+		within := func(s setting) bool { return s.path == path || strings.HasPrefix(s.path, path+".") }
+		switch {
+		case slices.ContainsFunc(settings, func(s setting) bool { return within(s) && s.is&idle == 0 }):
+			return 0
+		case slices.ContainsFunc(settings, within):
+			return n
 		}
-		return []string{field, first}, field + "." + first
 	}
-	if why := needs[field]; why != "" {
-		return []string{field}, field + " (needs " + why + ")"
-	}
-	if _, acts := actsOn[field]; acts {
-		return nil, ""
-	}
-	return []string{field}, field
+	return 1
 }
 
 // withoutEffectInGroups are the gates that have another value than their default because AllAlpha or AllBeta is given,

@@ -119,25 +119,17 @@ func checkKind(name string, m map[string]any) []Problem {
 	return problems
 }
 
-// pathFields are the fields that hold a path; one that is relative is relative
-// to the file it is in.
-var pathFields = [][]string{
-	{"staticPodPath"},
-	{"authentication", "x509", "clientCAFile"},
-	{"tlsCertFile"},
-	{"tlsPrivateKeyFile"},
-	{"resolvConf"},
-	{"volumePluginDir"},
-	{"podLogsDir"},
-}
-
+// resolvePaths makes paths absolute: one that is relative is relative to the file that it is in.
 func resolvePaths(tree map[string]any, dir string) {
-	for _, field := range pathFields {
-		at := tree
-		for _, name := range field[:len(field)-1] {
+	for _, s := range settings {
+		if s.is&filePath == 0 {
+			continue
+		}
+		at, names := tree, strings.Split(s.path, ".")
+		for _, name := range names[:len(names)-1] {
 			at, _ = at[name].(map[string]any)
 		}
-		last := field[len(field)-1]
+		last := names[len(names)-1]
 		if value, ok := at[last].(string); ok && value != "" && !path.IsAbs(value) {
 			at[last] = path.Join(dir, value)
 		}

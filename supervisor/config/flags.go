@@ -12,16 +12,11 @@ import (
 // names: those that have no field in KubeletConfiguration (Options), those
 // that override one, and those that are accepted and do nothing.
 type Flags struct {
-	options   Options
-	overrides []override
-	ignored   []string
-	fs        *pflag.FlagSet
-}
-
-// override is one flag over one field of KubeletConfiguration.
-type override struct {
-	flag, field string
-	apply       func(*kubelet.KubeletConfiguration)
+	options Options
+	// over has what the flags over fields say.
+	over    kubelet.KubeletConfiguration
+	ignored []string
+	fs      *pflag.FlagSet
 }
 
 // NewFlags gives flags with their defaults.
@@ -35,7 +30,11 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
 	f.addOptions(fs)
-	f.addOverrides(fs)
+	for _, s := range settings {
+		for name := range strings.FieldsSeq(s.flags) {
+			s.define(fs, name, &f.over)
+		}
+	}
 	f.addIgnored(fs)
 }
 

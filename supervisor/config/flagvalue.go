@@ -20,10 +20,10 @@ type headerValue struct {
 func (headerValue) String() string { return "" }
 
 // taintsValue is --register-with-taints: key=value:effect,….
-type taintsValue struct{ taints []v1.Taint }
+type taintsValue struct{ taints *[]v1.Taint }
 
 func (t *taintsValue) Set(text string) error {
-	t.taints = nil
+	*t.taints = nil
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
 			continue
@@ -32,7 +32,7 @@ func (t *taintsValue) Set(text string) error {
 		if err != nil {
 			return err
 		}
-		t.taints = append(t.taints, taint)
+		*t.taints = append(*t.taints, taint)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (t *taintsValue) Type() string { return "key=value:effect,…" }
 
 func (t *taintsValue) String() string {
 	var parts []string
-	for _, taint := range t.taints {
+	for _, taint := range *t.taints {
 		parts = append(parts, taint.ToString())
 	}
 	return strings.Join(parts, ",")
@@ -59,7 +59,7 @@ func (t *taintsValue) String() string {
 
 // reservedMemoryValue is --reserved-memory: node:type=quantity,type=quantity;
 // given once for each NUMA node, or several separated by ";".
-type reservedMemoryValue struct{ reservations []kubelet.MemoryReservation }
+type reservedMemoryValue struct{ reservations *[]kubelet.MemoryReservation }
 
 func (r *reservedMemoryValue) Set(text string) error {
 	for part := range strings.SplitSeq(text, ";") {
@@ -83,7 +83,7 @@ func (r *reservedMemoryValue) Set(text string) error {
 			}
 			reservation.Limits[v1.ResourceName(name)] = quantity
 		}
-		r.reservations = append(r.reservations, reservation)
+		*r.reservations = append(*r.reservations, reservation)
 	}
 	return nil
 }

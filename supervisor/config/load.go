@@ -5,8 +5,8 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
-	cliflag "k8s.io/component-base/cli/flag"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
@@ -46,9 +46,9 @@ func (l *loader) load() (Config, []Problem) {
 		return Config{}, fromMistakes("configuration files together", mistakes)
 	}
 	// Gates first: defaults follow them.
-	l.applyFlags(&k, "featureGates")
+	l.applyGates(&k)
 	setDefaults(&k)
-	l.applyFlags(&k, "")
+	l.applyFlags(&k)
 	k.Kind, k.APIVersion = configKind, configVersion
 	k.StaticPodPath = l.absolute(k.StaticPodPath)
 	c := Config{
@@ -114,11 +114,11 @@ func (l *loader) files(o Options) (map[string]any, []Problem) {
 	if _, given := tree["evictionHard"]; !given && len(names) > 0 {
 		// A drop-in that names one signal leaves the others at their default,
 		// as with the kubelet.
-		defaults := map[string]any{}
-		for signal, threshold := range defaultEvictionHard {
-			defaults[signal] = threshold
+		usual := map[string]any{}
+		for signal, threshold := range defaults().EvictionHard {
+			usual[signal] = threshold
 		}
-		tree["evictionHard"] = defaults
+		tree["evictionHard"] = usual
 	}
 	for _, name := range names {
 		patch, ignored, found := readTree(l.root, name)
@@ -132,24 +132,26 @@ func (l *loader) files(o Options) (map[string]any, []Problem) {
 	return tree, problems
 }
 
-// applyFlags puts the flags that were given over the configuration: those of
-// one field, or all.
-func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
-	for _, o := range l.flags.overrides {
-		if !l.flags.given(o.flag) || field != "" && o.field != field {
-			continue
+// applyGates adds the feature gates of the command line to the file's: other maps replace it.
+func (l *loader) applyGates(k *kubelet.KubeletConfiguration) {
+	for name, on := range l.flags.over.FeatureGates { // order-free: maps
+		if k.FeatureGates == nil {
+			k.FeatureGates = map[string]bool{}
 		}
-		o.apply(k)
-		if o.field == "featureGates" {
-			gates, ok := l.flags.fs.Lookup(o.flag).Value.(*cliflag.MapStringBool)
-			if !ok {
-				panic("config: --" + o.flag + " is already defined")
+		k.FeatureGates[name] = on
+		l.origins["featureGates"+joint+name] = "--feature-gates"
+	}
+}
+
+// applyFlags puts the other flags that were given over the configuration.
+func (l *loader) applyFlags(k *kubelet.KubeletConfiguration) {
+	given := l.flags.over.DeepCopy()
+	for _, s := range settings {
+		for name := range strings.FieldsSeq(s.flags) {
+			if s.path != "featureGates" && l.flags.given(name) {
+				s.in(k).Set(s.in(given))
+				l.origins.replace(s.path, "--"+name)
 			}
-			for name := range *gates.Map {
-				l.origins["featureGates"+joint+name] = "--" + o.flag
-			}
-			continue
 		}
-		l.origins.replace(o.field, "--"+o.flag)
 	}
 }

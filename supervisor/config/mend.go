@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubelet "k8s.io/kubelet/config/v1beta1"
@@ -35,36 +34,24 @@ func mend(c *kubelet.KubeletConfiguration, gates Gates, standalone bool) field.E
 	return m.errs
 }
 
-// neverNegative are the durations that a kubelet has no rule for. Those that are positive can't be 0 either.
-var neverNegative = []struct {
-	name     string
-	positive bool
-	of       func(kc) *metav1.Duration
-}{
-	{"syncFrequency", true, func(c kc) *metav1.Duration { return &c.SyncFrequency }},
-	{"fileCheckFrequency", true, func(c kc) *metav1.Duration { return &c.FileCheckFrequency }},
-	{"httpCheckFrequency", true, func(c kc) *metav1.Duration { return &c.HTTPCheckFrequency }},
-	{"nodeStatusUpdateFrequency", true, func(c kc) *metav1.Duration { return &c.NodeStatusUpdateFrequency }},
-	{"nodeStatusReportFrequency", true, func(c kc) *metav1.Duration { return &c.NodeStatusReportFrequency }},
-	{"runtimeRequestTimeout", true, func(c kc) *metav1.Duration { return &c.RuntimeRequestTimeout }},
-	{"cpuManagerReconcilePeriod", true, func(c kc) *metav1.Duration { return &c.CPUManagerReconcilePeriod }},
-	{"evictionPressureTransitionPeriod", false,
-		func(c kc) *metav1.Duration { return &c.EvictionPressureTransitionPeriod }},
-	{"streamingConnectionIdleTimeout", false, func(c kc) *metav1.Duration { return &c.StreamingConnectionIdleTimeout }},
-}
-
 func (m *mender) durations() {
-	usual := Default().kubelet
-	for _, d := range neverNegative {
-		given, by := d.of(m.KubeletConfiguration), *d.of(&usual)
-		switch {
-		case given.Duration < 0:
-			m.invalid(at(d.name), given.Duration.String(), "cannot be negative: the default, %s, is used", by.Duration)
-			*given = by
-		case given.Duration == 0 && d.positive:
-			m.invalid(at(d.name), given.Duration.String(), "must be above 0: the default, %s, is used", by.Duration)
-			*given = by
+	for _, s := range settings {
+		if s.rule == nil || !s.rule.mended {
+			continue
 		}
+		given, usual := s.value(m.KubeletConfiguration), s.value(defaults())
+		n, wrong := number(given), ""
+		switch {
+		case n < 0:
+			wrong = "cannot be negative"
+		case n < s.rule.least:
+			wrong = "must be above 0"
+		default:
+			continue
+		}
+		m.invalid(at(s.path), shown(n, given.Type()), "%s: the default, %v, is used", wrong,
+			shown(number(usual), usual.Type()))
+		given.Set(usual)
 	}
 	m.ShutdownGracePeriodByPodPriority = slices.Clone(m.ShutdownGracePeriodByPodPriority)
 	for i := range m.ShutdownGracePeriodByPodPriority {
@@ -77,7 +64,7 @@ func (m *mender) durations() {
 }
 
 func (m *mender) network() {
-	usual := Default().kubelet
+	usual := defaults()
 	for _, a := range []struct{ given, usual *string }{
 		{&m.Address, &usual.Address}, {&m.HealthzBindAddress, &usual.HealthzBindAddress},
 	} {
@@ -85,7 +72,9 @@ func (m *mender) network() {
 		if ip, ok := sloppyIP(*a.given); ok {
 			*a.given = ip.String()
 		}
-		zero(a.given, *a.usual) // of an empty flag
+		if *a.given == "" { // of an empty flag
+			*a.given = *a.usual
+		}
 	}
 	var servers []string
 	for i, text := range m.ClusterDNS {
@@ -161,7 +150,7 @@ func (m *mender) registration() {
 
 func (m *mender) rest() {
 	if q, err := resource.ParseQuantity(m.ContainerLogMaxSize); err == nil && q.IsZero() {
-		usual := Default().kubelet.ContainerLogMaxSize
+		usual := defaults().ContainerLogMaxSize
 		m.invalid(at("containerLogMaxSize"), m.ContainerLogMaxSize,
 			"must be above 0, or negative for no rotation: the default, %s, is used", usual)
 		m.ContainerLogMaxSize = usual

@@ -21,17 +21,9 @@ import (
 const idsPerPod int64 = 65536
 
 func (v *validator) images() {
-	const whole = 100
-	atLeast(v, "registryPullQPS", *v.RegistryPullQPS, 0)
-	atLeast(v, "registryBurst", v.RegistryBurst, 0)
-	if n := v.MaxParallelImagePulls; n != nil {
-		atLeast(v, "maxParallelImagePulls", *n, 1)
-		if *n > 1 && *v.SerializeImagePulls {
-			v.invalid(at("maxParallelImagePulls"), *n, "needs serializeImagePulls: false")
-		}
+	if n := v.MaxParallelImagePulls; n != nil && *n > 1 && *v.SerializeImagePulls {
+		v.invalid(at("maxParallelImagePulls"), *n, "needs serializeImagePulls: false")
 	}
-	within(v, at("imageGCHighThresholdPercent"), *v.ImageGCHighThresholdPercent, 0, whole)
-	within(v, at("imageGCLowThresholdPercent"), *v.ImageGCLowThresholdPercent, 0, whole)
 	if low, high := *v.ImageGCLowThresholdPercent, *v.ImageGCHighThresholdPercent; low >= high {
 		v.invalid(at("imageGCLowThresholdPercent"), low, "must be below imageGCHighThresholdPercent, %d", high)
 	}
@@ -100,6 +92,11 @@ func (v *validator) nodeAllocatable() {
 }
 
 func (v *validator) resources() {
+	if f := v.MemoryThrottlingFactor; f != nil && !(*f > 0 && *f <= 1) {
+		v.invalid(at("memoryThrottlingFactor"), *f, "must be above 0 and at most 1")
+	}
+	v.needsGate(v.MemoryReservationPolicy == kubelet.TieredReservationMemoryReservationPolicy, "MemoryQoS",
+		at("memoryReservationPolicy"), v.MemoryReservationPolicy)
 	if _, err := cpuOptions(v.KubeletConfiguration, v.gates); err != nil {
 		v.invalid(at("cpuManagerPolicyOptions"), v.CPUManagerPolicyOptions, "%v", err)
 	}

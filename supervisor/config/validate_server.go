@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"net/url"
 	"path"
@@ -105,8 +106,6 @@ func (v *validator) logs() {
 		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize,
 			"must be a quantity above 0, like 10Mi, or negative for no rotation")
 	}
-	atLeast(v, "containerLogMaxFiles", *v.ContainerLogMaxFiles, 2)
-	atLeast(v, "containerLogMaxWorkers", *v.ContainerLogMaxWorkers, 1)
 	switch dir := v.PodLogsDir; {
 	case !path.IsAbs(dir):
 		v.invalid(at("podLogsDir"), dir, "must be an absolute path")
@@ -116,12 +115,9 @@ func (v *validator) logs() {
 		v.invalid(at("podLogsDir"), dir, "must be ASCII: it is used in metrics")
 	}
 	logging := &v.Logging
-	choice(v, at("logging", "format"), logging.Format, "text", "json")
 	if f := logging.FlushFrequency.Duration.Duration; f <= 0 {
 		v.invalid(at("logging", "flushFrequency"), f.String(), "must be above 0")
 	}
-	const highest = 1<<31 - 1
-	within(v, at("logging", "verbosity"), uint32(logging.Verbosity), 0, highest)
 	if len(logging.VModule) > 0 && logging.Format != "text" {
 		v.add(field.Forbidden(at("logging", "vmodule"), "only for format text"))
 	}
@@ -130,7 +126,10 @@ func (v *validator) logs() {
 			v.invalid(at("logging", "vmodule").Index(i).Child("filePattern"), item.FilePattern,
 				"must be a file name or pattern without '=' and ','")
 		}
-		within(v, at("logging", "vmodule").Index(i).Child("verbosity"), uint32(item.Verbosity), 0, highest)
+		if item.Verbosity > math.MaxInt32 {
+			v.invalid(at("logging", "vmodule").Index(i).Child("verbosity"), uint32(item.Verbosity),
+				"must be from 0 to %d", math.MaxInt32)
+		}
 	}
 	v.needsGate(logging.Options.Text.SplitStream, "LoggingAlphaOptions",
 		at("logging", "options", "text", "splitStream"), true)

@@ -26,7 +26,7 @@ const (
 // handsOn are the files of supervisor/config that decode, default, mend and check settings: to be read there is
 // not to act.
 func handsOn(file string) bool {
-	for _, pattern := range []string{"fields.go", "validate*.go", "flags*.go", "flagvalue.go", "file.go", "load.go", "mend.go"} {
+	for _, pattern := range []string{"field*.go", "validate*.go", "flags*.go", "flagvalue.go", "file.go", "load.go", "mend.go"} {
 		if is, err := filepath.Match(pattern, filepath.Base(file)); err == nil && is {
 			return true
 		}
@@ -40,6 +40,7 @@ var readWithoutActing = map[string]string{}
 // actWithoutBeingRead are fields that act although no code reads them.
 var actWithoutBeingRead = map[string]string{
 	"mergeDefaultEvictionSettings": "the defaults of evictions follow it",
+	"featureGates":                 "acts.go has which of them act",
 	// Of Options:
 	"Config": "files are read from it", "ConfigDir": "files are read from it",
 }
@@ -167,49 +168,85 @@ func assigned(f *ast.File) map[*ast.Ident]bool {
 	return found
 }
 
-// literal is the string keys, or the string elements, of a variable of a package.
-func literal(t *testing.T, path, variable string) []string {
+// elements are those of the literal that is the value of a variable of a package.
+func elements(t *testing.T, path, variable string) (found []ast.Expr, info *types.Info) {
 	t.Helper()
-	var out []string
 	for _, p := range packages(t) {
 		if p.ImportPath != path {
 			continue
 		}
 		s := load(t, p)
+		info = s.info
 		for _, f := range s.files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				spec, is := n.(*ast.ValueSpec)
 				if !is || spec.Names[0].Name != variable || len(spec.Values) != 1 {
 					return true
 				}
-				list, is := spec.Values[0].(*ast.CompositeLit)
-				if !is {
-					return true
-				}
-				for _, e := range list.Elts {
-					if kv, is := e.(*ast.KeyValueExpr); is {
-						e = kv.Key
-					}
-					if v := s.info.Types[e].Value; v != nil {
-						out = append(out, constant.StringVal(v))
-					}
+				if list, is := spec.Values[0].(*ast.CompositeLit); is {
+					found = list.Elts
 				}
 				return false
 			})
 		}
 	}
-	if len(out) == 0 {
+	if len(found) == 0 {
 		t.Fatalf("%s has no variable %s", path, variable)
+	}
+	return found, info
+}
+
+// literal is the string keys, or the string elements, of a variable of a package.
+func literal(t *testing.T, path, variable string) (out []string) {
+	t.Helper()
+	list, info := elements(t, path, variable)
+	for _, e := range list {
+		if kv, is := e.(*ast.KeyValueExpr); is {
+			e = kv.Key
+		}
+		if v := info.Types[e].Value; v != nil {
+			out = append(out, constant.StringVal(v))
+		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// settings are the fields that act, and those of which only a part does, of the table in supervisor/config.
+func settings(t *testing.T) (acts, partly []string) {
+	t.Helper()
+	list, info := elements(t, configPackage, "settings")
+	all := map[string]map[bool]bool{}
+	for _, row := range list {
+		columns := row.(*ast.CompositeLit).Elts
+		name, _, _ := strings.Cut(constant.StringVal(info.Types[columns[0]].Value), ".")
+		idle := false
+		ast.Inspect(columns[3], func(n ast.Node) bool {
+			id, is := n.(*ast.Ident)
+			idle = idle || is && id.Name == "idle"
+			return true
+		})
+		if all[name] == nil {
+			all[name] = map[bool]bool{}
+		}
+		all[name][idle] = true
+	}
+	for name, marks := range all {
+		switch {
+		case len(marks) > 1:
+			partly = append(partly, name)
+		case marks[false]:
+			acts = append(acts, name)
+		}
+	}
+	return acts, partly
 }
 
 // TestSettingsAct: a field of KubeletConfiguration that is said to act is read, with all that is in it,
 // and one that is read is not said to have no effect.
 func TestSettingsAct(t *testing.T) {
 	found, known := reads(t, kubeletPackage, jsonName, handsOn)
-	acts, partly := literal(t, configPackage, "actsOn"), literal(t, configPackage, "actsOnPart")
+	acts, partly := settings(t)
 	all := known.fields[settingsType]
 	if len(all) < 100 {
 		t.Fatalf("%d fields of %s: the test does not find them", len(all), settingsType)
@@ -235,7 +272,7 @@ func TestSettingsAct(t *testing.T) {
 		case slices.Contains(partly, name):
 		case slices.Contains(acts, name):
 			if !read && actWithoutBeingRead[name] == "" {
-				t.Errorf("%s is said to act, and nothing reads it: take it off actsOn", name)
+				t.Errorf("%s is said to act, and nothing reads it: mark it as idle", name)
 			}
 			within(key)
 		case read && readWithoutActing[name] == "":
