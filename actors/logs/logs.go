@@ -88,12 +88,20 @@ type Deps struct {
 	Runtime port.LogReopener
 	// Running asks for all pods, each with its status. It must not block.
 	Running func(reply func([]*v1.Pod))
-	Policy  containerlogs.Policy
-	// Interval is the time between checks (containerLogMonitorInterval).
-	Interval time.Duration
+	Settings
 	// Deadline bounds a check and a call to the runtime, StepDeadline a step: a file to compress
 	// may be big.
 	Deadline, StepDeadline time.Duration
+}
+
+// Settings are the configured part of Deps.
+type Settings struct {
+	// Policy limits the kept logs; MaxSize less than 0 keeps all. (containerLogMaxSize, containerLogMaxFiles)
+	Policy containerlogs.Policy
+	// Interval is the time between checks. (containerLogMonitorInterval)
+	Interval time.Duration
+	// Workers is the size of Pool. (containerLogMaxWorkers)
+	Workers int
 }
 
 // New makes the constructor of the actor.

@@ -58,7 +58,8 @@ func newRig(t rapid.TB) *rig {
 		Runner: r.Runner(kernel.Pool{Name: logs.Pool, Size: 1, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true}),
 		New: logs.New(&logs.Deps{
 			Files: r, Runtime: r, Running: func(reply func([]*v1.Pod)) { reply(r.pods()) },
-			Policy: containerlogs.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval, Deadline: time.Minute, StepDeadline: time.Minute,
+			Settings: logs.Settings{Policy: containerlogs.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval},
+			Deadline: time.Minute, StepDeadline: time.Minute,
 		}),
 	})
 	return r

@@ -33,14 +33,9 @@ type Cluster struct {
 	Own nodeobject.Own
 	nodestatus.Settings
 	CSI csi.Settings
-	// Detection is configMapAndSecretChangeDetectionStrategy. NoServices: pods get no service
-	// variables, because there are no services.
-	Detection  objects.Detection
-	NoServices bool
-	// TrustBundles and PodCertificates are the feature gates ClusterTrustBundleProjection and PodCertificateRequest. The
-	// latter needs PodKeys.
-	TrustBundles, PodCertificates bool
-	PodKeys                       port.PodKeys
+	// Objects may have PodCertificates, which need PodKeys.
+	Objects objects.Settings
+	PodKeys port.PodKeys
 	// SELinux is nil on a host without it.
 	SELinux *isolation.SELinuxHost
 }
@@ -98,7 +93,7 @@ func (a *cluster) retain(wanted map[types.UID]bool) { a.objects.Tell(objects.Ret
 func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 	d.NeedObjects = func(m pod.NeedObjects) { a.objects.Tell(objects.Need{NeedObjects: m}) }
 	d.ForgetObjects = func(m pod.ForgetObjects) { a.objects.Tell(objects.Forget{UID: m.UID}) }
-	d.NoServices = c.Cluster.NoServices
+	d.NoServices = c.Cluster.Objects.NoServices
 }
 
 // spawnServers spawns the actors that only answer.
@@ -116,16 +111,10 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, b *nodeA
 		Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 		Calls:   apiCalls, Deadline: apiDeadline, Probe: apiProbe,
 	}))
-	var keys port.PodKeys
-	if c.Cluster.PodCertificates {
-		keys = c.Cluster.PodKeys
-	}
 	a.objects = spawn(ctx, c.Around, "objects", objects.New(&objects.Deps{
-		API:          c.Ports.API,
-		Restarted:    func() { podsetRef.Tell(podset.AskAgain{}) },
-		TrustBundles: c.Cluster.TrustBundles, Keys: keys, Node: c.Name, Events: c.Ports.Events,
-		Counts:    c.Observer,
-		Detection: c.Cluster.Detection, TTL: time.Minute, Services: !c.Cluster.NoServices,
+		API: c.Ports.API, Settings: c.Cluster.Objects, Keys: c.Cluster.PodKeys, Node: c.Name, Events: c.Ports.Events,
+		Restarted: func() { podsetRef.Tell(podset.AskAgain{}) },
+		Counts:    c.Observer, TTL: time.Minute,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 30 * time.Second},
 		Doubt:   2 * time.Second, Deadline: apiDeadline, Patience: apiPatience,
 	}))

@@ -18,7 +18,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
@@ -145,19 +144,16 @@ type Config struct {
 	// DeviceHealth: the status of pods says how the devices of their containers are. HealthMessages: and what their
 	// drivers say of that.
 	DeviceHealth, HealthMessages bool
-	// Path and URL of static pods, and how often they are read.
-	ManifestPath, ManifestURL             string
-	ManifestPathPeriod, ManifestURLPeriod time.Duration
+	// Sources are where static pods come from.
+	Sources sources.Settings
 	// CrashBackOff is the node's crash-loop backoff.
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
 	// ImageGC says when images that nobody uses are removed.
 	ImageGC imagecache.GCPolicy
-	// LogRotation limits the kept container logs; MaxSize less than 0 keeps all. LogInterval is
-	// the time between checks.
-	LogRotation containerlogs.Policy
-	LogInterval time.Duration
+	// Logs is how container logs are kept small.
+	Logs logs.Settings
 	// Cgroups configures the cgroups of pods. Without the port, only its CPU quota setting
 	// counts.
 	Cgroups podcgroup.Settings
@@ -300,9 +296,9 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
 		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute}, Events: c.Ports.Events, Node: c.Name,
 	}))
-	if c.Ports.Logs != nil && c.LogRotation.MaxSize > 0 {
+	if c.Ports.Logs != nil && c.Logs.Policy.MaxSize > 0 {
 		spawn(ctx, c.Around, "logs", logs.New(&logs.Deps{
-			Files: c.Ports.Logs, Runtime: c.Ports.LogReopener, Policy: c.LogRotation, Interval: c.LogInterval,
+			Files: c.Ports.Logs, Runtime: c.Ports.LogReopener, Settings: c.Logs,
 			Running:  func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
 			Deadline: callDeadline, StepDeadline: logStepDeadline,
 		}))
@@ -320,8 +316,8 @@ func (b *nodeActors) spawnSources(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.sources = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
 		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
-		Update: func(u sources.Update) { b.podset.Tell(podset.Wanted{Update: u}) },
-		Path:   c.ManifestPath, URL: c.ManifestURL, PathPeriod: c.ManifestPathPeriod, URLPeriod: c.ManifestURLPeriod,
+		Update:   func(u sources.Update) { b.podset.Tell(podset.Wanted{Update: u}) },
+		Settings: c.Sources,
 		Deadline: time.Minute, Remade: func(uids []types.UID) { b.podset.Tell(podset.Remade{UIDs: uids}) },
 	}))
 	b.pleg = spawn(ctx, c.Around, "pleg", pleg.New(&pleg.Deps{

@@ -37,7 +37,8 @@ func (c *Config) Validate() error {
 		{"Ports.CSI", p.CSI != nil, "Ports.API", p.API != nil},
 		{"Ports.API", p.API != nil, "Ports.Facts", p.Facts != nil},
 		{"Ports.Logs", p.Logs != nil, "Ports.LogReopener", p.LogReopener != nil},
-		{"Cluster.PodCertificates", c.Cluster.PodCertificates && p.API != nil, "Cluster.PodKeys", c.Cluster.PodKeys != nil},
+		{"Cluster.Objects.PodCertificates", c.Cluster.Objects.PodCertificates && p.API != nil, "Cluster.PodKeys",
+			c.Cluster.PodKeys != nil},
 	} {
 		if r.is && !r.there {
 			errs = append(errs, fmt.Errorf("%s needs %s, which is missing", r.what, r.other))

@@ -67,7 +67,7 @@ func (a *objects) useCertificate(ctx *kernel.Context[Message], n *needer, r podo
 	k := secret{n.pod.UID, r}
 	c := &certified{entry: podobjects.Entry{Ref: r}, source: podobjects.CertificateSource(n.pod, r), since: ctx.Now()}
 	a.certificates.of[k] = c
-	if a.deps.Keys == nil {
+	if !a.deps.PodCertificates {
 		c.entry.State = podobjects.Failed
 		c.entry.Message = "podCertificate projections need the feature gate PodCertificateRequest on this node"
 		return

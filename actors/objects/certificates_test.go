@@ -33,7 +33,7 @@ var (
 )
 
 func withCertificates(r *rig) func(d *objects.Deps) {
-	return func(d *objects.Deps) { d.Keys, d.Node, d.Events = r, "n1", r }
+	return func(d *objects.Deps) { d.PodCertificates, d.Keys, d.Node, d.Events = true, r, "n1", r }
 }
 
 // certified makes a rig whose pods may have certificates.

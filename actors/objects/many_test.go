@@ -98,7 +98,7 @@ func TestManyCertificates(t *testing.T) {
 	linear.Held(t, 250, func(n int) func() {
 		r := newRig(t, func(d *objects.Deps) {
 			at := atOnce{rig: d.API.(*rig)}
-			d.API, d.Keys, d.Node, d.Events, d.Counts = at, at, "n1", at, at
+			d.API, d.PodCertificates, d.Keys, d.Node, d.Events, d.Counts = at, true, at, "n1", at, at
 		})
 		r.has["default"], r.has["n1"] = account, node
 		need := r.need("web", func(p *v1.Pod) {

@@ -294,7 +294,7 @@ func (a *objects) known(n *needer) podobjects.Set {
 		entries = append(entries, e)
 	}
 	set := podobjects.NewSet(entries)
-	if !a.deps.Services {
+	if a.deps.NoServices {
 		set = set.WithoutServices()
 	}
 	return set

@@ -173,17 +173,26 @@ func (countMany) isObjectsMessage()    {}
 // MailboxKey implements kernel.Keyed. A restarted watch has another key.
 func (m told) MailboxKey() string { return strconv.FormatUint(uint64(m.id), 10) }
 
-// Detection is how changes of a ConfigMap or Secret are detected (KubeletConfiguration
-// configMapAndSecretChangeDetectionStrategy).
-type Detection uint8
+// Settings are the configured part of Deps.
+type Settings struct {
+	Detection Detection
+	// NoServices: pods get no service variables.
+	NoServices bool
+	// TrustBundles: pods may have volumes of ClusterTrustBundles. PodCertificates: pods may have certificates. (feature
+	// gates ClusterTrustBundleProjection and PodCertificateRequest)
+	TrustBundles, PodCertificates bool
+}
+
+// Detection is how changes of a ConfigMap or Secret are detected. (configMapAndSecretChangeDetectionStrategy)
+type Detection string
 
 const (
 	// Watch: by a watch.
-	Watch Detection = iota
+	Watch Detection = "Watch"
 	// Cache: by reading it again every TTL, and when another pod starts to use it.
-	Cache
+	Cache Detection = "Cache"
 	// Get: as Cache, with the shortest useful TTL.
-	Get
+	Get Detection = "Get"
 )
 
 // API is what the actor uses of port.API.
@@ -202,14 +211,10 @@ type Deps struct {
 	API API
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
-	Detection Detection
+	Settings
 	// TTL is the maximum age of a ConfigMap or Secret that is not watched.
 	TTL time.Duration
-	// Services: pods get service variables.
-	Services bool
-	// TrustBundles: pods may have volumes of ClusterTrustBundles.
-	TrustBundles bool
-	// Keys are for certificates of pods; nil: pods can't have any. Node is the node's name. Events and Counts, which
+	// Keys are for certificates of pods; needed with PodCertificates. Node is the node's name. Events and Counts, which
 	// may be nil, are told what becomes of certificates.
 	Keys   port.PodKeys
 	Node   string

@@ -70,8 +70,9 @@ func rigOn(system *actortest.Rig, change ...func(d *objects.Deps)) *rig {
 	}
 	r.Watches, r.calls = r.NewWatches(), r.NewCalls("apiserver")
 	deps := &objects.Deps{
-		API: r, Restarted: func() { r.Say("pods: repeat") }, Detection: objects.Watch, TTL: ttl,
-		Backoff: backoff.Policy{Base: base, Max: time.Minute}, Doubt: doubt, Deadline: deadline, Patience: patience,
+		API: r, Restarted: func() { r.Say("pods: repeat") }, TTL: ttl,
+		Settings: objects.Settings{Detection: objects.Watch, NoServices: true},
+		Backoff:  backoff.Policy{Base: base, Max: time.Minute}, Doubt: doubt, Deadline: deadline, Patience: patience,
 	}
 	for _, f := range change {
 		f(deps)
@@ -86,7 +87,7 @@ func rigOn(system *actortest.Rig, change ...func(d *objects.Deps)) *rig {
 func cached(d *objects.Deps) { d.Detection = objects.Cache }
 
 // withServices gives pods service variables.
-func withServices(d *objects.Deps) { d.Services = true }
+func withServices(d *objects.Deps) { d.NoServices = false }
 
 // Get implements objects.API.
 func (r *rig) Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error)) {

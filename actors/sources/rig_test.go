@@ -51,8 +51,8 @@ func newRig(t *testing.T, change ...func(r *rig)) *rig {
 	})
 	r.deps = sources.Deps{
 		Manifests: r.Manifests, Checkpoints: r.Checkpoints, Update: r.update, NodeName: "n1",
-		Remade: func(uids []types.UID) { r.Say("remade: %d", len(uids)) },
-		Path:   "/etc/manifests", PathPeriod: pathPeriod, URLPeriod: urlPeriod, Deadline: deadline,
+		Remade:   func(uids []types.UID) { r.Say("remade: %d", len(uids)) },
+		Settings: sources.Settings{Path: "/etc/manifests", PathPeriod: pathPeriod, URLPeriod: urlPeriod}, Deadline: deadline,
 	}
 	for _, f := range change {
 		f(r)

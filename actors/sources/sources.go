@@ -106,11 +106,17 @@ type Deps struct {
 	// Remade gets pods whose manifests were removed and are there again, before the Update with what they say now.
 	Remade   func([]types.UID)
 	NodeName string
-	// Path is the manifest directory or file, URL the manifest URL; empty for none.
-	Path, URL             string
-	PathPeriod, URLPeriod time.Duration
+	Settings
 	// Deadline of one read or fetch.
 	Deadline time.Duration
+}
+
+// Settings are the configured part of Deps.
+type Settings struct {
+	// Path is the manifest directory or file, URL the manifest URL; empty for none. (staticPodPath, staticPodURL)
+	Path, URL string
+	// PathPeriod is the time between readings, URLPeriod that between fetches. (fileCheckFrequency, httpCheckFrequency)
+	PathPeriod, URLPeriod time.Duration
 }
 
 // New makes the constructor of the actor.

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -71,21 +72,21 @@ nodeLeaseDurationSeconds: 30
 configMapAndSecretChangeDetectionStrategy: Cache
 allowedUnsafeSysctls: [kernel.msg*]
 `))
-	if c.ManifestPath != "/m" || c.ManifestPathPeriod != 7*time.Second || c.ManifestURL != "http://a.test/" || c.ManifestURLPeriod != 8*time.Second {
+	if c.Sources != (sources.Settings{Path: "/m", PathPeriod: 7 * time.Second, URL: "http://a.test/", URLPeriod: 8 * time.Second}) {
 		t.Errorf("static pods: %+v", c)
 	}
-	if c.LogRotation != (containerlogs.Policy{MaxSize: 1 << 20, MaxFiles: 3}) || len(c.Admit.AllowedUnsafeSysctls) != 1 {
+	if c.Logs.Policy != (containerlogs.Policy{MaxSize: 1 << 20, MaxFiles: 3}) || len(c.Admit.AllowedUnsafeSysctls) != 1 {
 		t.Errorf("got %+v", c)
 	}
 	k := c.Cluster
-	if k.Register || k.MaxImages != 7 || k.StatusPeriod != 20*time.Second || k.LeaseDuration != 30*time.Second || k.Detection != objects.Cache {
+	if k.Register || k.MaxImages != 7 || k.StatusPeriod != 20*time.Second || k.LeaseDuration != 30*time.Second || k.Objects.Detection != objects.Cache {
 		t.Errorf("got %+v", k)
 	}
-	if Of(configOf(t, "configMapAndSecretChangeDetectionStrategy: Get\n")).Cluster.Detection != objects.Get {
+	if Of(configOf(t, "configMapAndSecretChangeDetectionStrategy: Get\n")).Cluster.Objects.Detection != objects.Get {
 		t.Error("objects are not got")
 	}
 	d := Default(4)
-	if !d.Cluster.Register || d.CrashBackOff.Base != 10*time.Second || d.CrashBackOff.Max != 5*time.Minute || d.Cluster.ReportPeriod != 5*time.Minute || d.ManifestPath != "" {
+	if !d.Cluster.Register || d.CrashBackOff.Base != 10*time.Second || d.CrashBackOff.Max != 5*time.Minute || d.Cluster.ReportPeriod != 5*time.Minute || d.Sources.Path != "" {
 		t.Errorf("got %+v", d)
 	}
 }

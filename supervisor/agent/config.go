@@ -3,8 +3,6 @@ package agent
 import (
 	"time"
 
-	kubelet "k8s.io/kubelet/config/v1beta1"
-
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
@@ -18,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
@@ -32,8 +31,6 @@ type Config struct {
 	Starts int
 	// Pulls is how many images are pulled at once.
 	Pulls int
-	// LogWorkers is how many container logs are rotated at once.
-	LogWorkers int
 	// Clock is that of the simulated machine; nil for the system's.
 	Clock kernel.Clock
 }
@@ -66,28 +63,31 @@ func Of(c config.Config) Config {
 	if pulls <= 0 {
 		pulls = manyPulls
 	}
-	longest, static, rotation := c.CrashLoopBackOffMax(), c.StaticPods(), c.LogRotation()
+	k, longest := c.Kubelet(), c.CrashLoopBackOffMax()
 	return Config{
 		Config: node.Config{
-			Admit:        admit.Node{OS: "linux", AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls},
-			ManifestPath: static.Path, ManifestURL: static.URL,
-			ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,
+			Admit: admit.Node{OS: "linux", AllowedUnsafeSysctls: k.AllowedUnsafeSysctls},
+			Sources: sources.Settings{
+				Path: k.StaticPodPath, PathPeriod: k.FileCheckFrequency.Duration,
+				URL: k.StaticPodURL, URLPeriod: k.HTTPCheckFrequency.Duration,
+			},
 			CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, longest), Max: longest, Reset: crashBackOffReset},
 			ContainerGC:  c.ContainerGC(),
 			ImageGC:      c.ImageGC(),
 			Eviction:     c.Eviction(),
 			GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast,
 			PullDeadline: pullDeadline, RequestTimeout: c.RuntimeRequestTimeout(),
-			LogRotation: rotation.Policy,
-			LogInterval: rotation.Interval,
-			Shutdown:    c.Shutdown(),
-			PullPolicy:  c.PullVerification(),
-			PullAhead:   c.PullAhead(),
-			PullRate:    imagepull.NewBucket(c.Pulls().QPS, c.Pulls().Burst),
-			PreferIPv6:  c.PrefersIPv6(),
-			Cluster:     cluster(c),
+			Logs: logs.Settings{
+				Policy: c.LogRotation(), Interval: k.ContainerLogMonitorInterval.Duration, Workers: int(*k.ContainerLogMaxWorkers),
+			},
+			Shutdown:   c.Shutdown(),
+			PullPolicy: c.PullVerification(),
+			PullAhead:  c.PullAhead(),
+			PullRate:   imagepull.NewBucket(c.Pulls().QPS, c.Pulls().Burst),
+			PreferIPv6: c.PrefersIPv6(),
+			Cluster:    cluster(c),
 		},
-		Pulls: pulls, LogWorkers: rotation.Workers,
+		Pulls: pulls,
 	}
 }
 
@@ -117,21 +117,11 @@ func cluster(c config.Config) node.Cluster {
 			StatsPeriod: k.VolumeStatsAggPeriod.Duration, VolumeHealth: c.Gates().Enabled("CSIVolumeHealth"),
 			NotAttached: notAttached,
 		},
-		Detection:       detection(k.ConfigMapAndSecretChangeDetectionStrategy),
-		TrustBundles:    c.Gates().Enabled("ClusterTrustBundle") && c.Gates().Enabled("ClusterTrustBundleProjection"),
-		PodCertificates: c.Gates().Enabled("PodCertificateRequest"),
-	}
-}
-
-// detection is how changes of ConfigMaps and Secrets are detected.
-func detection(s kubelet.ResourceChangeDetectionStrategy) objects.Detection {
-	switch s {
-	case kubelet.TTLCacheChangeDetectionStrategy:
-		return objects.Cache
-	case kubelet.GetChangeDetectionStrategy:
-		return objects.Get
-	default:
-		return objects.Watch
+		Objects: objects.Settings{
+			Detection:       objects.Detection(k.ConfigMapAndSecretChangeDetectionStrategy),
+			TrustBundles:    c.Gates().Enabled("ClusterTrustBundle") && c.Gates().Enabled("ClusterTrustBundleProjection"),
+			PodCertificates: c.Gates().Enabled("PodCertificateRequest"),
+		},
 	}
 }
 
@@ -144,7 +134,7 @@ func (c *Config) pools() []kernel.Pool {
 			Name: images.AheadPool, Size: 1, MinHold: pullHold, MaxHold: 3 * pullHold,
 			Behind: pod.StartPool, BehindMax: aheadPatience,
 		},
-		kernel.Pool{Name: logs.Pool, Size: c.LogWorkers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
+		kernel.Pool{Name: logs.Pool, Size: c.Logs.Workers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
 	)
 	pools = append(pools, credentials.Pools()...)
 	return append(pools, objects.Pools()...)

@@ -104,35 +104,6 @@ func (c Config) PrefersIPv6() bool {
 // RunOnce: run the static pods to their end and exit (runOnce, --runonce).
 func (c Config) RunOnce() bool { return c.kubelet.RunOnce }
 
-// StaticPods says where static pods come from.
-func (c Config) StaticPods() StaticPods {
-	header := make(map[string][]string, len(c.kubelet.StaticPodURLHeader))
-	for name, values := range c.kubelet.StaticPodURLHeader {
-		header[name] = slices.Clone(values)
-	}
-	return StaticPods{
-		Path:       c.kubelet.StaticPodPath,
-		PathPeriod: c.kubelet.FileCheckFrequency.Duration,
-		URL:        c.kubelet.StaticPodURL,
-		URLHeader:  header,
-		URLPeriod:  c.kubelet.HTTPCheckFrequency.Duration,
-	}
-}
-
-// StaticPods are the sources of static pods.
-type StaticPods struct {
-	// Path is a directory or a file, absolute; empty for none. (staticPodPath)
-	Path string
-	// PathPeriod is how often Path is read at least. (fileCheckFrequency)
-	PathPeriod time.Duration
-	// URL answers with a Pod or a PodList; empty for none. (staticPodURL)
-	URL string
-	// URLHeader is sent with each request. (staticPodURLHeader)
-	URLHeader map[string][]string
-	// URLPeriod is how often URL is fetched. (httpCheckFrequency)
-	URLPeriod time.Duration
-}
-
 // RuntimeEndpoint is the CRI socket of containers. (containerRuntimeEndpoint)
 func (c Config) RuntimeEndpoint() string { return c.kubelet.ContainerRuntimeEndpoint }
 
@@ -224,26 +195,13 @@ func (c Config) FailCgroupV1() bool {
 // FailSwapOn: refuse to run on a host with swap. (failSwapOn)
 func (c Config) FailSwapOn() bool { return ptr.Deref(c.kubelet.FailSwapOn, true) }
 
-// LogRotation says how the logs of containers are kept small. (containerLogMaxSize,
-// containerLogMaxFiles, containerLogMaxWorkers, containerLogMonitorInterval)
-func (c Config) LogRotation() LogRotation {
+// LogRotation says how small the logs of containers are kept. (containerLogMaxSize, containerLogMaxFiles)
+func (c Config) LogRotation() containerlogs.Policy {
 	size, err := parseLogSize(c.kubelet.ContainerLogMaxSize)
 	if err != nil {
 		panic("config: containerLogMaxSize checked before: " + err.Error())
 	}
-	return LogRotation{
-		Policy:  containerlogs.Policy{MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles)},
-		Workers: int(*c.kubelet.ContainerLogMaxWorkers), Interval: c.kubelet.ContainerLogMonitorInterval.Duration,
-	}
-}
-
-// LogRotation is when the log of a container is rotated, and what is kept of it.
-type LogRotation struct {
-	containerlogs.Policy
-	// Workers is how many logs are worked at at once, Interval how often they are
-	// looked at.
-	Workers  int
-	Interval time.Duration
+	return containerlogs.Policy{MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles)}
 }
 
 // ContainerGC says how many dead containers are kept.

@@ -219,7 +219,7 @@ func TestLaterWins(t *testing.T) {
 		{"map merged", fmt.Sprint(k.SystemReserved), "map[cpu:200m memory:1Gi]"},
 		{"null gives the default", k.RegistryBurst, int32(10)},
 		{"subdirectory", k.PodsPerCore, int32(4)},
-		{"relative to the file", c.StaticPods().Path, "/etc/k/pods"},
+		{"relative to the file", c.Kubelet().StaticPodPath, "/etc/k/pods"},
 		{"relative to the drop-in", c.ResolvConf(), "/etc/k/d/r.conf"},
 	} {
 		if check.got != check.want {
@@ -239,11 +239,11 @@ func TestLaterWins(t *testing.T) {
 		{"gate on", c.Gates().on("EventedPLEG"), true},
 		{"other maps are replaced", fmt.Sprint(k.KubeReserved), "map[cpu:100m]"},
 		{"list flag", fmt.Sprint(k.ClusterDNS), "[1.1.1.1 2.2.2.2 3.3.3.3]"},
-		{"relative to the working directory", c.StaticPods().Path, "/work/here"},
+		{"relative to the working directory", c.Kubelet().StaticPodPath, "/work/here"},
 		{"verbosity", c.Verbosity(), 4},
 		{"eviction", fmt.Sprint(k.EvictionHard), "map[memory.available:5%]"},
 		{"taints", fmt.Sprintf("%d %s", len(c.RegisterWithTaints()), c.RegisterWithTaints()[1].ToString()), "2 c:NoExecute"},
-		{"headers", fmt.Sprint(c.StaticPods().URLHeader), "map[a:[b c] d:[e:f]]"},
+		{"headers", fmt.Sprint(k.StaticPodURLHeader), "map[a:[b c] d:[e:f]]"},
 		{"headers masked", fmt.Sprint(c.Shown().StaticPodURLHeader), "map[a:[<masked>] d:[<masked>]]"},
 		{"password masked", good(t, nil, "--manifest-url=https://me:secret@h/p").Shown().StaticPodURL, "https://me:xxxxx@h/p"},
 		{"password masked in the flag", ShownFlag("manifest-url", "https://me:secret@h/p"), "https://me:xxxxx@h/p"},
@@ -522,7 +522,7 @@ staticPodURL: http://h/p
 		{"register standalone", good(t, nil).RegisterNode(), false},
 		{"evictions", strings.Join(evictions, "; "), "memory.available hard=true 104857600 of 1000000000 after 0s; memory.available hard=false 100000001 of 1000000000 after 1m0s"},
 		{"run once", good(t, nil, "--runonce").RunOnce(), true},
-		{"URL", c.StaticPods().URL, "http://h/p"},
+		{"URL", c.Kubelet().StaticPodURL, "http://h/p"},
 	} {
 		if check.got != check.want {
 			t.Errorf("%s: %v, want %v", check.what, check.got, check.want)

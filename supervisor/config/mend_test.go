@@ -30,7 +30,7 @@ func TestStartsWithWarning(t *testing.T) {
 		{"staticPodURL: http://h\nstaticPodURLHeader: {'a b': [b]}", `/etc/k: staticPodURLHeader[a b]: "a b": a valid HTTP header`, nil, nil},
 		{"podCIDR: 10.0.0.0", "settings that have no effect: podCIDR", nil, nil},
 		{"syncFrequency: -1s", `/etc/k: syncFrequency: "-1s": cannot be negative: the default, 1m0s, is used`, nil, nil},
-		{"fileCheckFrequency: -1s", "fileCheckFrequency", func(c Config) any { return c.StaticPods().PathPeriod }, 20 * time.Second},
+		{"fileCheckFrequency: -1s", "fileCheckFrequency", func(c Config) any { return c.Kubelet().FileCheckFrequency.Duration }, 20 * time.Second},
 		{"runtimeRequestTimeout: -1s", "runtimeRequestTimeout", func(c Config) any { return c.RuntimeRequestTimeout() }, 2 * time.Minute},
 		{"evictionPressureTransitionPeriod: -1s", "evictionPressureTransitionPeriod",
 			func(c Config) any { return c.Eviction().Transition }, 5 * time.Minute},

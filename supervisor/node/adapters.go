@@ -9,8 +9,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
-	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/manifestdir"
 )
 
@@ -33,10 +33,10 @@ type manifests struct {
 const manifestTimeout = 30 * time.Second
 
 // newManifests are those that the configuration names. It has warned of a URL that nothing can be fetched from.
-func newManifests(c config.StaticPods, log zerolog.Logger) *manifests {
+func newManifests(c sources.Settings, header map[string][]string, log zerolog.Logger) *manifests {
 	m := &manifests{path: c.Path, period: c.PathPeriod, log: log}
 	if c.URL != "" {
-		m.url, m.noURL = manifesturl.New(manifesturl.Config{URL: c.URL, Header: c.URLHeader, Timeout: manifestTimeout})
+		m.url, m.noURL = manifesturl.New(manifesturl.Config{URL: c.URL, Header: header, Timeout: manifestTimeout})
 	}
 	return m
 }

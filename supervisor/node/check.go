@@ -113,7 +113,7 @@ func (k *check) directories() bool {
 			k.refuse(err)
 		}
 	}
-	if path := k.Config.StaticPods().Path; path != "" && !exists(path) {
+	if path := k.Config.Kubelet().StaticPodPath; path != "" && !exists(path) {
 		k.warn(fmt.Sprintf("staticPodPath %s: does not exist: there are no static pods of it until it does", path))
 	}
 	return true

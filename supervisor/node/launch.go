@@ -256,6 +256,6 @@ func (d *nodeDaemon) start(context.Context) (err error) {
 		return err
 	}
 	d.Log.Info().Str("node", d.name).Str("runtime", rt.version.Name+" "+rt.version.Version).
-		Str("rootDir", d.rootDir()).Str("staticPods", s.ManifestPath).Msg("node is up")
+		Str("rootDir", d.rootDir()).Str("staticPods", s.Sources.Path).Msg("node is up")
 	return nil
 }

@@ -36,7 +36,7 @@ func (d *nodeDaemon) connectPorts(context.Context) error {
 		p.Network = sim.Network() // the addresses of its pods are nowhere else
 	}
 	p.PodNetwork, _ = rt.(port.PodNetwork)
-	p.Manifests = newManifests(d.Config.StaticPods(), d.Log)
+	p.Manifests = newManifests(d.settings.Sources, d.Config.Kubelet().StaticPodURLHeader, d.Log)
 	p.Checkpoints, p.States = checkpoints.New(filepath.Join(d.rootDir(), checkpointsDir)), d.states
 	p.Facts, p.Events = d.machine.facts, d.events
 	for _, connect := range optional {

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -38,7 +37,6 @@ type Node struct {
 	clock   *kernel.NodeClock
 	runtime *simcri.Runtime
 	machine *machine.Machine
-	address string
 	off     bool
 	removed bool
 
@@ -53,23 +51,18 @@ type Node struct {
 }
 
 func newNode(w *World, s NodeSpec, index int) (*Node, error) {
-	n := &Node{world: w, spec: s, address: machineAddress(index), clock: w.clock.NodeClock()}
+	n := &Node{world: w, spec: s, clock: w.clock.NodeClock()}
 	allocatable := s.Allocatable
 	if allocatable == nil {
 		allocatable = defaultAllocatable
 	}
-	n.machine = machine.New(n.clock, &port.Machine{
-		Capacity: allocatable, Allocatable: allocatable,
-		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: n.address}, {Type: v1.NodeHostName, Address: s.Name}},
-		Info: v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0",
-			OSImage: "simulated", KubeletVersion: agentVersion, MachineID: s.Name, BootID: "1"},
-	})
+	n.machine = machine.New(n.clock, machine.FactsOf(s.Name, index, allocatable))
 	if hook := w.config.Hooks.Host; hook != nil {
 		n.machine.SetFault(func(c machine.Call) machine.Fault { return hook(s.Name, c) })
 	}
 	c := simcri.Config{
 		Clock: n.clock, Rand: w.streams("node/" + s.Name + "/"), Registry: w.registry,
-		Bandwidth: s.Bandwidth, PodCIDR: podCIDR(index), Latencies: s.Latencies,
+		Bandwidth: s.Bandwidth, PodCIDR: machine.PodCIDR(index), Latencies: s.Latencies,
 		Events: s.Events, LateEffect: s.LateEffect, Script: s.Script,
 	}
 	if c.Events.Delay.IsZero() {
@@ -113,22 +106,8 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	return n, err
 }
 
-// agentVersion is what nodes say of their agent: a version of Kubernetes.
-const agentVersion = "v1.36.0"
-
 // pullDeadline is when a pull without progress ends: a real runtime ends it itself, the simulated one does not.
 const pullDeadline = time.Hour
-
-// machineAddress is the address of the machine with that number.
-func machineAddress(index int) string {
-	return netip.AddrFrom4([4]byte{192, 168, byte(index >> 8), byte(index)}).String()
-}
-
-// podCIDR is what the pods of the machine with that number get addresses of. After
-// 65,536 machines they start over: nothing routes here.
-func podCIDR(index int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(index >> 8), byte(index), 0}), 24)
-}
 
 // Name of the node.
 func (n *Node) Name() string { return n.spec.Name }
@@ -176,29 +155,16 @@ func (n *Node) tryStart() {
 	n.starting, n.agent = false, a
 }
 
-// cores of a simulated machine.
-const cores = 4
-
 // agentConfig is the daemon's default configuration on this machine. It differs in
 // what no simulated machine has (services, unless the world has them) and in what
 // the spec asks for.
 func (n *Node) agentConfig() agent.Config {
-	name, labels, facts := n.spec.Name, n.spec.labels(), n.machine.Facts.Get()
-	c := agent.Default(cores)
+	name, m := n.spec.Name, n.machine
+	c := m.Agent(nodeobject.Own{Name: name, Labels: n.spec.labels(), Taints: n.spec.Taints}, n.runtime, recorder{n})
 	if n.spec.Starts > 0 {
 		c.Starts = n.spec.Starts
 	}
-	c.Name, c.HostIPs, c.RuntimeName = name, []string{n.address}, "simcri"
-	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = name, "amd64", labels, n.spec.Taints
-	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
-	c.Cluster.Own = nodeobject.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
-	c.Cluster.NoServices, c.Cluster.PodKeys = !n.world.config.Services, n.machine.Host
-	c.Clock, c.PullDeadline = n.clock, pullDeadline
-	m := n.machine
-	c.Ports = node.Ports{
-		Runtime: n.runtime, Host: m.Host, Network: n.runtime.Network(), Manifests: m.Manifests,
-		Checkpoints: m.Checkpoints, Events: recorder{n}, Facts: m.Facts,
-	}
+	c.Clock, c.PullDeadline, c.Cluster.Objects.NoServices = n.clock, pullDeadline, !n.world.config.Services
 	if !n.spec.Standalone {
 		c.Ports.API = n.world.api.Client(name)
 	}
@@ -206,7 +172,7 @@ func (n *Node) agentConfig() agent.Config {
 		c.Ports.Files = m.Files
 	}
 	if n.spec.Cgroups {
-		c.Ports.Cgroups, c.Cgroups = m.Cgroups, podcgroup.Settings{Capacity: facts.Capacity}
+		c.Ports.Cgroups, c.Cgroups = m.Cgroups, podcgroup.Settings{Capacity: m.Facts.Get().Capacity}
 	}
 	if n.spec.PullRecords {
 		c.Ports.PullRecords = m.PullRecords
@@ -224,7 +190,7 @@ func (n *Node) agentConfig() agent.Config {
 		c.Ports.CSI = m.CSI
 	}
 	if n.spec.Manifests {
-		c.ManifestPath = "/etc/kubernetes/manifests"
+		c.Sources.Path = "/etc/kubernetes/manifests"
 	}
 	if hook := n.world.config.Hooks.Around; hook != nil {
 		around := func(actor string, m any, handled bool) { hook(name, actor, m, handled) }

@@ -216,7 +216,7 @@ func (c *cluster) setConfigMapData(name string, data map[string]string) {
 
 // TestPodsWithoutObjectsCostNothing: nobody sends a message for them.
 func TestPodsWithoutObjectsCostNothing(t *testing.T) {
-	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
+	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.Objects.NoServices = true }))
 	heard := 0
 	w.around = func(actor string, m any, handled bool) {
 		_, answer := m.(pod.ObjectsAnswer)
@@ -377,7 +377,7 @@ func TestDetection(t *testing.T) {
 	t.Parallel()
 	for _, how := range []objects.Detection{objects.Cache, objects.Get} {
 		var m made
-		w, c := newClusterNode(t, 1, withMade(&m), withConfig(func(c *agent.Config) { c.Cluster.Detection = how }))
+		w, c := newClusterNode(t, 1, withMade(&m), withConfig(func(c *agent.Config) { c.Cluster.Objects.Detection = how }))
 		c.kubernetes()
 		c.configMap("settings", "one")
 		c.create(aPod("web").fromMap("settings").fromMap("later"))

@@ -16,7 +16,7 @@ import (
 )
 
 func withCertificates() option {
-	return withConfig(func(c *agent.Config) { c.Cluster.TrustBundles, c.Cluster.PodCertificates = true, true })
+	return withConfig(func(c *agent.Config) { c.Cluster.Objects.TrustBundles, c.Cluster.Objects.PodCertificates = true, true })
 }
 
 // certificateRequests are those of the cluster.

@@ -39,7 +39,7 @@ func newCity(tb testing.TB, nodes, podsEach int, p *v1.Probe) *city {
 	for range nodes {
 		n := check.Value(w.AddNode(sim.NodeSpec{
 			Bandwidth: 1 << 30, Allocatable: roomy, Manifests: true, Standalone: true, Stopped: true,
-			Configure: func(c *agent.Config) { c.ManifestPathPeriod = time.Hour },
+			Configure: func(c *agent.Config) { c.Sources.PathPeriod = time.Hour },
 		}))(tb)
 		for file, text := range files {
 			n.WriteManifest(file, []byte(text))

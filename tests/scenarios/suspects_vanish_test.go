@@ -16,7 +16,7 @@ import (
 // runs, and three that have nothing in the runtime yet and wait for an object, an image and a volume.
 // Nobody goes on with what they needed.
 func TestPodsVanishWhilePodsetIsDown(t *testing.T) {
-	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
+	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.Objects.NoServices = true }))
 	c.secret("password")
 	w.registry.Withdraw("registry.test/none:1")
 	w.host.Fault = func(call machine.Call) (f machine.Fault) {

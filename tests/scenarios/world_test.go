@@ -99,7 +99,7 @@ func withConfig(change func(*agent.Config)) option {
 
 func withURL() option {
 	return withConfig(func(c *agent.Config) {
-		c.ManifestURL, c.ManifestURLPeriod = "http://manifests.test/pods", 20*time.Second
+		c.Sources.URL, c.Sources.URLPeriod = "http://manifests.test/pods", 20*time.Second
 	})
 }
 

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -59,22 +57,13 @@ type pool struct {
 
 func newMachine(p *pool, index int) *simNode {
 	m := &simNode{pool: p, name: p.config.nodeName(index), index: index}
-	address := netip.AddrFrom4([4]byte{192, 168, byte(index >> 8), byte(index)}).String()
-	m.host = machine.New(kernel.WallClock{}, &port.Machine{
-		Capacity: p.config.Capacity, Allocatable: p.config.Capacity,
-		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address}, {Type: v1.NodeHostName, Address: m.name}},
-		Info: v1.NodeSystemInfo{
-			OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0", OSImage: "simulated by troupe",
-			KubeletVersion: agentVersion, MachineID: m.name, SystemUUID: m.name, BootID: "1",
-		},
-	})
+	facts := machine.FactsOf(m.name, index, p.config.Capacity)
+	facts.Info.OSImage, facts.Info.SystemUUID = "simulated by troupe", m.name
+	m.host = machine.New(kernel.WallClock{}, facts)
 	m.api = &nodeAPI{API: p.config.API, node: m.name, watches: p.watches, limit: p.limit, stats: p.stats,
 		begun: map[port.APIKind]*head{}}
 	return m
 }
-
-// agentVersion is what nodes say of their agent: a version of Kubernetes.
-const agentVersion = "v1.36.0"
 
 // start starts the agent; on a machine that is empty once it is known what there is.
 func (m *simNode) start() {
@@ -117,7 +106,7 @@ func (m *simNode) learnLocked(pods, object []port.APIObject) {
 	log := &m.pool.config.Log
 	rt, err := simcri.New(simcri.Config{
 		Clock: kernel.WallClock{}, Registry: m.pool.images,
-		PodCIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(m.index >> 8), byte(m.index), 0}), 24),
+		PodCIDR: machine.PodCIDR(m.index),
 		Rand:    func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
 	})
 	if err != nil {
@@ -175,26 +164,15 @@ const (
 	eventPatience = 30 * time.Second
 )
 
-// cores of a simulated machine.
-const cores = 4
-
 // agentConfig is the daemon's default configuration on this machine. It differs in
 // what no simulated machine has (services, objects that change).
 func (m *simNode) agentConfig(recorder port.Recorder) agent.Config {
 	pool := m.pool.config
-	labels := pool.nodeLabels(m.name)
-	facts := m.host.Facts.Get()
-	c := agent.Default(cores)
-	c.Name, c.HostIPs, c.RuntimeName = m.name, []string{facts.Addresses[0].Address}, "simcri"
-	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = m.name, "amd64", labels, pool.Taints
-	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
-	c.Cluster.Own = nodeobject.Own{Name: m.name, Labels: labels, Taints: pool.Taints}
+	own := nodeobject.Own{Name: m.name, Labels: pool.nodeLabels(m.name), Taints: pool.Taints}
+	c := m.host.Agent(own, m.runtime, recorder)
 	// Objects are made up when they are asked for: there are no changes.
-	c.Cluster.Detection, c.Cluster.NoServices, c.Cluster.PodKeys = objects.Get, true, m.host.Host
-	c.Ports = node.Ports{
-		Runtime: m.runtime, Host: m.host.Host, Network: m.runtime.Network(), Manifests: m.host.Manifests,
-		Checkpoints: m.host.Checkpoints, Events: recorder, API: m.api, Facts: m.host.Facts, Load: pool.Load,
-	}
+	c.Cluster.Objects.Detection = objects.Get
+	c.Ports.API, c.Ports.Load = m.api, pool.Load
 	return c
 }
 
