@@ -41,7 +41,7 @@ var settings = []setting{
 	{"tlsCertFile", "tls-cert-file", "", filePath, nil},
 	{"tlsPrivateKeyFile", "tls-private-key-file", "", filePath, nil},
 	{"tlsCipherSuites", "tls-cipher-suites", "", acts, nil},
-	{"tlsCurvePreferences", "", "", idle, nil},
+	{"tlsCurvePreferences", "", "", acts, nil},
 	{"tlsMinVersion", "tls-min-version", "", acts, nil},
 	{"rotateCertificates", "rotate-certificates", "", acts, nil},
 	{"serverTLSBootstrap", "rotate-server-certificates", "", acts, nil},

@@ -29,6 +29,9 @@ func (v *validator) server() {
 				"is not a cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
 		}
 	}
+	if _, err := cliflag.TLSCurvePreferences(v.TLSCurvePreferences); err != nil {
+		v.invalid(at("tlsCurvePreferences"), v.TLSCurvePreferences, "must be CurveIDs of Go's crypto/tls, like 29: %v", err)
+	}
 	v.needsGate(v.ServerTLSBootstrap, "RotateKubeletServerCertificate", at("serverTLSBootstrap"), true)
 	if *v.EnableSystemLogQuery && v.needsGate(true, "NodeLogQuery", at("enableSystemLogQuery"), true) &&
 		!*v.EnableSystemLogHandler {

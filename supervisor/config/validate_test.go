@@ -56,6 +56,8 @@ func TestValidate(t *testing.T) {
 		{"memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}", ""},
 		{"tlsMinVersion: '1.2'", "tlsMinVersion"},
 		{"tlsCipherSuites: [NOPE]", "tlsCipherSuites[0]"},
+		{"tlsCurvePreferences: [29, 23]", ""},
+		{"tlsCurvePreferences: [29, 29]", "tlsCurvePreferences: [29,29]: must be CurveIDs of Go's crypto/tls, like 29: duplicate"},
 		{"tlsCipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]", ""},
 		{"tlsCipherSuites: [TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305]", ""},
 		{"enableSystemLogQuery: true\nenableSystemLogHandler: false", "needs enableSystemLogHandler"},

@@ -119,7 +119,7 @@ func (d *nodeDaemon) listenSecurely(address string, routes []serve.Route) (*secu
 	if signedServer(d.Config) {
 		d.counters.ServerCertificate(out.certificate.Get)
 	}
-	tls, err := serve.TLS(out.certificate, k.TLSMinVersion, k.TLSCipherSuites)
+	tls, err := serve.TLS(out.certificate, k)
 	if err != nil {
 		return nil, err
 	}

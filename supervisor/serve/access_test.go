@@ -68,7 +68,7 @@ func TestOverTLS(t *testing.T) {
 		c.Authentication.X509.ClientCAFile = caFile
 	}))(t)
 	certificate := check.Value(serve.SelfSigned(dir, "n1", func() []string { return []string{"127.0.0.1", "n1"} }, nil))(t)
-	conf := check.Value(serve.TLS(certificate, "", nil))(t)
+	conf := check.Value(serve.TLS(certificate, &kubelet.KubeletConfiguration{}))(t)
 	a.Ask(conf)
 	s := check.Value(serve.Listen(serve.Config{
 		Address: "127.0.0.1:0", Node: "n1", TLS: conf, Routes: someRoutes, Log: zerolog.Nop(),

@@ -26,6 +26,7 @@ import (
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 	cliflag "k8s.io/component-base/cli/flag"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 	netutils "k8s.io/utils/net"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
@@ -299,24 +300,27 @@ func (r requested) Get() (*tls.Certificate, error) {
 	)
 }
 
-// TLS is how a server shows a certificate. minVersion is a VersionTLS1x
-// (tlsMinVersion), 1.2 if empty; suites are names of cipher suites, those that all
-// components of Kubernetes take, Go's choice if empty (tlsCipherSuites; they say nothing about TLS 1.3).
-func TLS(c Certificate, minVersion string, suites []string) (*tls.Config, error) {
-	version, err := cliflag.TLSVersion(minVersion)
+// TLS is how a server shows a certificate, by tlsMinVersion of k, a VersionTLS1x, 1.2 if empty; tlsCipherSuites, which
+// say nothing about TLS 1.3; and tlsCurvePreferences, CurveIDs of crypto/tls. An empty list is Go's choice.
+func TLS(c Certificate, k *kubelet.KubeletConfiguration) (*tls.Config, error) {
+	version, err := cliflag.TLSVersion(k.TLSMinVersion)
 	if err != nil {
 		return nil, fmt.Errorf("tlsMinVersion: %w", err)
 	}
-	ids, err := cliflag.TLSCipherSuites(suites)
+	ids, err := cliflag.TLSCipherSuites(k.TLSCipherSuites)
 	if err != nil {
 		return nil, fmt.Errorf("tlsCipherSuites: %w", err)
+	}
+	curves, err := cliflag.TLSCurvePreferences(k.TLSCurvePreferences)
+	if err != nil {
+		return nil, fmt.Errorf("tlsCurvePreferences: %w", err)
 	}
 	protocols := []string{"h2", "http/1.1"}
 	if len(ids) > 0 && version < tls.VersionTLS13 && !slices.ContainsFunc(ids, forHTTP2) {
 		protocols = protocols[1:]
 	}
 	return &tls.Config{
-		MinVersion: version, CipherSuites: ids, NextProtos: protocols,
+		MinVersion: version, CipherSuites: ids, CurvePreferences: curves, NextProtos: protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Get() },
 	}, nil
 }

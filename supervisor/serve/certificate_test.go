@@ -14,12 +14,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
@@ -209,16 +211,21 @@ func TestSelfSignedThatCannotBeRenewed(t *testing.T) {
 
 func TestTLSSettings(t *testing.T) {
 	c := check.Value(serve.FromFiles(writePair(t, t.TempDir(), newPair(t, "n", nil))))(t)
-	conf, err := serve.TLS(c, "VersionTLS13", []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"})
-	if err != nil || conf.MinVersion != tls.VersionTLS13 || len(conf.CipherSuites) != 1 {
+	type settings = kubelet.KubeletConfiguration
+	suites := []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
+	conf, err := serve.TLS(c, &settings{TLSMinVersion: "VersionTLS13", TLSCipherSuites: suites, TLSCurvePreferences: []int32{29, 23}})
+	if err != nil || conf.MinVersion != tls.VersionTLS13 || len(conf.CipherSuites) != 1 ||
+		!slices.Equal(conf.CurvePreferences, []tls.CurveID{tls.X25519, tls.CurveP256}) {
 		t.Errorf("%+v, %v", conf, err)
 	}
-	if conf, err := serve.TLS(c, "", nil); err != nil || conf.MinVersion != tls.VersionTLS12 || conf.CipherSuites != nil {
+	if conf, err := serve.TLS(c, &settings{}); err != nil || conf.MinVersion != tls.VersionTLS12 || conf.CipherSuites != nil || conf.CurvePreferences != nil {
 		t.Errorf("%+v, %v", conf, err)
 	}
-	for _, bad := range [][2]string{{"VersionTLS14", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, {"", "TLS_NONE"}} {
-		if _, err := serve.TLS(c, bad[0], []string{bad[1]}); err == nil {
-			t.Errorf("%v is no error", bad)
+	for _, bad := range []settings{
+		{TLSMinVersion: "VersionTLS14", TLSCipherSuites: suites}, {TLSCipherSuites: []string{"TLS_NONE"}}, {TLSCurvePreferences: []int32{1}},
+	} {
+		if _, err := serve.TLS(c, &bad); err == nil {
+			t.Errorf("%+v is no error", bad)
 		}
 	}
 }
@@ -243,7 +250,7 @@ func TestLegacyCipherSuites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conf, err := serve.TLS(c, "VersionTLS12", tt.suites)
+			conf, err := serve.TLS(c, &kubelet.KubeletConfiguration{TLSMinVersion: "VersionTLS12", TLSCipherSuites: tt.suites})
 			if err != nil {
 				t.Fatal(err)
 			}
