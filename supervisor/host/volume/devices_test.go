@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -173,7 +174,7 @@ func TestMountedWithinADevice(t *testing.T) {
 	check.Fatal(t, unix.Mount("", copied, "", unix.MS_REC|unix.MS_SLAVE, ""))
 	check.Fatal(t, l.unmount("u2"))
 	hosttest.WantGone(t, global)
-	for _, m := range check.Value(readMounts())(t) {
+	for _, m := range check.Value(mounts.Now())(t) {
 		if m.Source == disk.Device {
 			t.Errorf("still mounted: %v", m)
 		}

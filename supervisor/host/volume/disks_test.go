@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -73,7 +74,7 @@ func (l *diskLab) next() *diskLab {
 
 // below are the mounts of the lab, the newest first.
 func (l *diskLab) below() (out []string) {
-	all := check.Value(readMounts())(l.t)
+	all := check.Value(mounts.Now())(l.t)
 	for _, m := range all {
 		if strings.HasPrefix(m.Point, l.root+"/") {
 			out = append([]string{m.Point}, out...)

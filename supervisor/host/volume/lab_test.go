@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -62,15 +60,6 @@ func open(t testing.TB, root, logs string, change ...func(*Config)) *Volumes {
 // closeAll ends an agent.
 func (h *Volumes) closeAll() error {
 	return errors.Join(h.Close(), h.pods.Root.Close(), h.logs.Close())
-}
-
-// readMounts reads what is mounted, whatever the table of the volumes knows.
-func readMounts() ([]mounts.Mount, error) {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	return mounts.Parse(string(b))
 }
 
 func newPod(change ...func(*v1.Pod)) *v1.Pod {

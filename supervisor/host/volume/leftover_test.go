@@ -25,7 +25,7 @@ func mounted(t *testing.T, point string) {
 
 // detach takes down what a test that has failed leaves mounted.
 func (l *lab) detach() {
-	for _, m := range slices.Backward(mounts.Below(check.Value(readMounts())(l.t), l.root)) {
+	for _, m := range slices.Backward(mounts.Below(check.Value(mounts.Now())(l.t), l.root)) {
 		check.Error(l.t, unix.Unmount(m.Point, unix.MNT_DETACH))
 	}
 }
@@ -60,7 +60,7 @@ func TestLeftInEmptyDir(t *testing.T) {
 
 	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed")
 	check.Fatal(t, l.unmount("u1"))
-	for _, m := range mounts.Below(check.Value(readMounts())(t), l.root) {
+	for _, m := range mounts.Below(check.Value(mounts.Now())(t), l.root) {
 		t.Errorf("still mounted: %v", m)
 	}
 	if text := string(check.Value(os.ReadFile(filepath.Join(precious, "file")))(t)); text != "precious" {
@@ -82,7 +82,7 @@ func TestLeftInSubPath(t *testing.T) {
 	mounted(t, filepath.Join(paths[0], "x"))
 	mounted(t, filepath.Join(paths[0], "x/y"))
 	check.Fatal(t, l.UnmountSubPaths(t.Context(), "u1"))
-	for _, m := range mounts.Below(check.Value(readMounts())(t), paths[0]) {
+	for _, m := range mounts.Below(check.Value(mounts.Now())(t), paths[0]) {
 		t.Errorf("still mounted: %v", m)
 	}
 }
@@ -146,7 +146,7 @@ func TestMountedWithinAVolume(t *testing.T) {
 	stays(filepath.Join(part, "z"), filepath.Join(volume, "part/z"))
 	check.Fatal(t, l.UnmountSubPaths(t.Context(), "u1"))
 	check.Fatal(t, l.unmount("u1"))
-	for _, m := range mounts.Below(check.Value(readMounts())(t), filepath.Join(l.root, "kubelet")) {
+	for _, m := range mounts.Below(check.Value(mounts.Now())(t), filepath.Join(l.root, "kubelet")) {
 		t.Errorf("still mounted: %v", m)
 	}
 	stays(filepath.Join(dir, "old/x"), filepath.Join(dir, "old/x/y"), filepath.Join(dir, "part/z"))

@@ -152,7 +152,7 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 	for _, p := range []string{"made", "new"} {
 		hosttest.WantGone(t, filepath.Join(outside, p))
 	}
-	all := check.Value(readMounts())(t)
+	all := check.Value(mounts.Now())(t)
 	if m := mounts.Below(all, filepath.Join(l.root, "kubelet")); len(m) > 0 {
 		t.Errorf("mounted: %v", m)
 	}

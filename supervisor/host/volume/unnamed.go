@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // Bounds of what it costs to look for the files of a pod that have no name: processes and open files that are looked
@@ -38,7 +40,7 @@ func (h *Volumes) unnamedOf(p *v1.Pod) unnamed {
 	}
 	at := "/" + string(p.UID) + "/" + volumesDir + "/" + emptyDirName + "/"
 	seen, files := map[inode]bool{}, 0
-	spaces := map[string]map[string]place{}
+	spaces := map[string]map[string]mounts.Mount{}
 	begun := time.Now()
 	for i, pid := range h.processes(p) {
 		dir := filepath.Join("/proc", strconv.Itoa(pid))
@@ -60,9 +62,9 @@ func (h *Volumes) unnamedOf(p *v1.Pod) unnamed {
 			if !is {
 				continue
 			}
-			_, within, inVolume := strings.Cut(m.root+strings.TrimPrefix(name, m.point), at)
+			_, within, inVolume := strings.Cut(filepath.Join(m.Root, strings.TrimPrefix(name, m.Point)), at)
 			var stat unix.Stat_t
-			if !inVolume && m.kind != "overlay" || unix.Stat(file, &stat) != nil || stat.Nlink > 0 {
+			if !inVolume && m.Type != "overlay" || unix.Stat(file, &stat) != nil || stat.Nlink > 0 {
 				continue
 			}
 			if id := (inode{stat.Dev, stat.Ino}); seen[id] { //nolint:unconvert // of another size elsewhere
@@ -82,15 +84,12 @@ func (h *Volumes) unnamedOf(p *v1.Pod) unnamed {
 	return u
 }
 
-// place is a mount: the directory of its file system that it shows, where, and the kind of the file system.
-type place struct{ root, point, kind string }
-
 // mountOf is the mount that an open file of a process is on. spaces are the mounts of each mount namespace so far, by
 // number.
-func mountOf(dir, fd string, spaces map[string]map[string]place) (place, bool) {
+func mountOf(dir, fd string, spaces map[string]map[string]mounts.Mount) (mounts.Mount, bool) {
 	info, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
 	if err != nil {
-		return place{}, false
+		return mounts.Mount{}, false
 	}
 	id := ""
 	for line := range strings.Lines(string(info)) {
@@ -100,30 +99,20 @@ func mountOf(dir, fd string, spaces map[string]map[string]place) (place, bool) {
 	}
 	space, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	if err != nil {
-		return place{}, false
+		return mounts.Mount{}, false
 	}
 	all := spaces[space]
 	if all == nil {
-		all = map[string]place{}
+		all = map[string]mounts.Mount{}
 		spaces[space] = all
-		text, err := os.ReadFile(filepath.Join(dir, "mountinfo"))
+		table, err := mounts.In(dir)
 		if err != nil {
-			return place{}, false
+			return mounts.Mount{}, false
 		}
-		for line := range strings.Lines(string(text)) {
-			left, right, _ := strings.Cut(line, " - ")
-			if f, kind := strings.Fields(left), strings.Fields(right); len(f) > 4 && len(kind) > 0 {
-				p := place{root: f[3], point: f[4], kind: kind[0]}
-				if p.root == "/" {
-					p.root = ""
-				}
-				if p.point == "/" {
-					p.point = ""
-				}
-				all[f[0]] = p
-			}
+		for _, m := range table {
+			all[strconv.Itoa(m.ID)] = m
 		}
 	}
-	p, is := all[id]
-	return p, is
+	m, is := all[id]
+	return m, is
 }

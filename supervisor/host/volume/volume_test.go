@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -123,7 +124,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 }
 
 func (l *lab) countMounts(point string) int {
-	all := check.Value(readMounts())(l.t)
+	all := check.Value(mounts.Now())(l.t)
 	n := 0
 	for _, m := range all {
 		if m.Point == point {

@@ -28,7 +28,7 @@ func TestLocalMount(t *testing.T) {
 }
 
 func TestStatLocal(t *testing.T) {
-	all := check.Value(readMounts())(t)
+	all := check.Value(Now())(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	check.Fatal(t, os.WriteFile(file, nil, 0o600))

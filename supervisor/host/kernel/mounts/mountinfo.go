@@ -4,12 +4,17 @@ package mounts
 import (
 	"fmt"
 	"os"
-	"slices"
+	"path/filepath"
+	"strconv"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 type Mount struct {
+	// ID is the number of the mount in its namespace (mnt_id in fdinfo of an open file).
+	ID int
 	// Point is where, Type the file system (tmpfs, nfs4), Source what.
 	Point, Type, Source string
 	// Device is the file system (st_dev, as major:minor), Root the directory or file of it that is mounted. A bind mount
@@ -31,40 +36,33 @@ func (m Mount) String() string { return fmt.Sprintf("%s (%s from %s)", m.Point, 
 // server for it: reading it cannot hang on a dead one.
 const mountInfo = "/proc/self/mountinfo"
 
-func Parse(text string) ([]Mount, error) {
-	var out []Mount
-	for line := range strings.Lines(text) {
-		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
-		left, right, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		place, what := strings.Fields(left), strings.SplitN(right, " ", 3) // the source may be empty
-		if !ok || len(place) < 6 || len(what) < 1 {
-			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
-		}
-		m := Mount{
-			Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3]),
-			Shared: slices.ContainsFunc(place[6:], func(field string) bool { return strings.HasPrefix(field, "shared:") }),
-		}
-		if len(what) > 1 {
-			m.Source = unescape(what[1])
-		}
-		if len(what) > 2 {
-			m.Options = unescape(what[2])
-		}
-		out = append(out, m)
+// parse reads the text of a file mountinfo. No line may be longer than 64 KiB: mount(2) takes options of 4 KiB.
+func parse(text string) ([]Mount, error) {
+	lines, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
+	if err != nil {
+		return nil, fmt.Errorf("mountinfo: %w", err)
+	}
+	out := make([]Mount, 0, len(lines))
+	for _, l := range lines {
+		out = append(out, Mount{
+			ID: l.ID, Point: l.Mountpoint, Type: l.FSType, Source: l.Source,
+			Device: strconv.Itoa(l.Major) + ":" + strconv.Itoa(l.Minor), Root: l.Root,
+			Shared: strings.Contains(l.Optional, "shared:"), Options: l.VFSOptions,
+		})
 	}
 	return out, nil
 }
 
-// unescape resolves the five characters that the kernel writes in octal.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace
-
 // Now reads what is mounted, once: for a child process. An agent has a Table.
-func Now() ([]Mount, error) {
-	text, err := os.ReadFile(mountInfo)
+func Now() ([]Mount, error) { return In("/proc/self") }
+
+// In reads what a process has mounted, by its directory in /proc.
+func In(process string) ([]Mount, error) {
+	text, err := os.ReadFile(filepath.Join(process, "mountinfo"))
 	if err != nil {
 		return nil, err
 	}
-	return Parse(string(text))
+	return parse(string(text))
 }
 
 // Of is the file system that a path is on; nil if none is known. path is absolute, without symbolic links.

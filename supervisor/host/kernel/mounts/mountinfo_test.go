@@ -7,11 +7,11 @@ import (
 )
 
 func TestParseMounts(t *testing.T) {
-	got := check.Value(Parse(`22 27 0:21 / /proc rw,relatime - proc proc rw
+	got := check.Value(parse(`22 27 0:21 / /proc rw,relatime - proc proc rw
 36 35 98:0 /mnt1 /a\040b\134c\043 rw,noatime master:1 shared:2 - nfs4 server:/x\040y rw,errors=continue
 40 31 0:37 / /a rw - tmpfs  rw,context="u:r:t:s0:c1,c2"
 `))(t)
-	if len(got) != 3 || got[1] != (Mount{Point: `/a b\c#`, Type: "nfs4", Source: "server:/x y", Device: "98:0", Root: "/mnt1", Shared: true, Options: "rw,errors=continue"}) {
+	if len(got) != 3 || got[1] != (Mount{ID: 36, Point: `/a b\c#`, Type: "nfs4", Source: "server:/x y", Device: "98:0", Root: "/mnt1", Shared: true, Options: "rw,errors=continue"}) {
 		t.Errorf("got %+v", got)
 	}
 	if below := Below(got, "/a"); len(below) != 1 || below[0].Point != "/a" {
@@ -23,7 +23,7 @@ func TestParseMounts(t *testing.T) {
 	if got[2].Source != "" || got[2].Options != `rw,context="u:r:t:s0:c1,c2"` {
 		t.Errorf("without a source: %+v", got[2])
 	}
-	check.Fails(t, check.Err(Parse("nonsense\n")), "nonsense is taken")
+	check.Fails(t, check.Err(parse("nonsense\n")), "nonsense is taken")
 }
 
 func TestOf(t *testing.T) {

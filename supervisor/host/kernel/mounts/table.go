@@ -46,7 +46,7 @@ func (t *Table) Read() ([]Mount, error) {
 		t.shut()
 		return nil, os.NewSyscallError("read mountinfo", err)
 	}
-	all, err := Parse(text)
+	all, err := parse(text)
 	if err != nil {
 		return nil, err
 	}

@@ -163,11 +163,7 @@ func (r *rig) Mounts() ([]mounts.Mount, error) {
 		out = append(out, mounts.Mount{Point: path, Type: "ext4", Source: "/dev/x", Device: "8:1", Root: "/"})
 	}
 	out = append(out, r.foreign...)
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	real, err := mounts.Parse(string(text))
+	real, err := mounts.Now()
 	return append(out, mounts.Below(real, r.root)...), err
 }
 
