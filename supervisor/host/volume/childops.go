@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
@@ -41,7 +42,7 @@ type request struct {
 	Path string `json:"path"`
 	// pod is whose request it is, if Path does not say so. turn is its turn, nil until it has one.
 	pod  string
-	turn *reserved
+	turn *child.Turn
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
 	// Source is what is mounted, Options how; Mounted: only Group is missing.

@@ -47,8 +47,8 @@ func newDiskLab(t *testing.T) *diskLab {
 	hosttest.Write(t, filepath.Join(l.play, "targets"), testIQN+"\n")
 	check.Fatal(t, errors.Join(os.Mkdir(filepath.Join(l.play, "dev"), 0o755), os.Symlink(loop.Device, filepath.Join(l.play, "dev/sda"))))
 	l.disks.machine = l.machine()
-	command := l.children.command
-	l.children.command = commandIn(command, l.play)
+	command := l.children.Command
+	l.children.Command = commandIn(command, l.play)
 	t.Cleanup(func() { // what a test that failed has left
 		for _, m := range l.below() {
 			syscall.Unmount(m, syscall.MNT_DETACH) //nolint:errcheck // best effort
@@ -68,7 +68,7 @@ func (l *diskLab) machine() netdisks.Machine {
 func (l *diskLab) next() *diskLab {
 	h := newLabAt(l.t, l.root)
 	h.disks.machine = l.machine()
-	h.children.command = commandIn(h.children.command, l.play)
+	h.children.Command = commandIn(h.children.Command, l.play)
 	return &diskLab{&lab{Volumes: h, t: l.t, root: l.root}, l.play}
 }
 

@@ -14,7 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
+	"github.com/troupe-dev/troupe/supervisor/host/child/served"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -58,7 +60,7 @@ func TestEphemeralUseBesideAFailure(t *testing.T) {
 	p := newPod(with(scratch))
 	hosttest.Write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
 	// A path that is too long for a request stands for one that makes a child fail.
-	bad := filecount.Tree{Path: "/" + strings.Repeat("x", filecount.Limit)}
+	bad := filecount.Tree{Path: "/" + strings.Repeat("x", served.Limit)}
 	for range 2 {
 		trees := append([]diskuse.Tree{{Tree: bad, Pod: "u2"}}, l.treesOf(p)...)
 		found, err := l.counts.Of(ctx(t), trees, true)
@@ -107,7 +109,7 @@ func TestManyFiles(t *testing.T) {
 // What a child has counted before it was killed is not lost.
 func TestAChildFailsWhileItCounts(t *testing.T) {
 	l := newLab(t)
-	l.children.command = func(string) *exec.Cmd {
+	l.children.Command = func(string) *exec.Cmd {
 		return exec.Command("/bin/sh", "-c", `read ask; echo '{"Walked":true,"Bytes":7}'; kill -9 $$`)
 	}
 	r := filecount.Request{Trees: []filecount.Tree{{Path: "/a"}, {Path: "/b"}}}
@@ -118,25 +120,40 @@ func TestAChildFailsWhileItCounts(t *testing.T) {
 	if got, err := l.countInChild(ctx(t), r); err != nil || len(got) != 1 {
 		t.Errorf("%v %+v", err, got)
 	}
-	// One that hangs keeps only its directory from being counted: the first of several may not be to blame.
-	gone, cancel := context.WithCancel(ctx(t))
+}
+
+// A child that hangs keeps only its directory from being counted: the first of several may not be to blame.
+func TestAChildHangsWhileItCounts(t *testing.T) {
+	l := newLab(t)
+	point := t.TempDir()
+	s := newDeadServer(t, point)
+	ended, cancel := context.WithCancel(ctx(t))
+	r := filecount.Request{Home: filepath.Join(point, "x"), Trees: []filecount.Tree{{Path: "/a"}}}
+	first := make(chan error, 1)
+	go func() { first <- check.Err(l.countInChild(ended, r)) }()
+	<-s.asked
 	cancel()
-	l.children.running[request{Op: opTrees, Path: "/a"}.key()] = []*child{{ctx: gone}}
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	r.Home = ""
 	check.Says(t, check.Err(l.countInChild(ctx(t), r)), "hangs in the kernel", "alone")
 	r.Trees = []filecount.Tree{{Path: "/a"}, {Path: "/b"}}
-	if got, _ := l.countInChild(ctx(t), r); len(got) != 1 {
-		t.Errorf("with another: %+v", got)
+	if got, err := l.countInChild(ctx(t), r); len(got) != len(r.Trees) {
+		t.Errorf("with another: %+v, %v", got, err)
 	}
+	s.end()
+	l.idle(point)
 }
 
 // A child that counts does so before most packages of the program are initialized, which takes longer than to count.
 func TestACountingChildSkipsInitialization(t *testing.T) {
 	started := func(arg string) string {
-		cmd := newChildren("", nil).command(arg)
+		cmd := child.Command(arg)
 		var said strings.Builder
 		cmd.Env, cmd.Stderr = append(cmd.Env, "GODEBUG=inittrace=1"), &said
 		var ended *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &ended) || ended.ExitCode() != filecount.NoAsk {
+		if err := cmd.Run(); !errors.As(err, &ended) || ended.ExitCode() != served.NoAsk {
 			t.Errorf("%s without a request: %v", arg, err)
 		}
 		return said.String()

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 
@@ -16,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/child"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -130,7 +130,7 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 	l.MountVolume(canceled, port.MountVolume{Pod: newPod(), Volume: x}, func(_ string, err error) { first <- err })
 	<-s.asked
 	// Others are not kept from theirs, more of them than there are slots. /proc is not local.
-	for range childSlots {
+	for range 10 {
 		if _, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory)); err != nil {
 			t.Error(err)
 		}
@@ -142,23 +142,17 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 		hosttest.WantError(t, err, port.Unavailable, "an earlier check of "+point+"/x, started at ", "hangs in the kernel", "pid ")
 	}
 	s.end()
-	<-l.children.idle(x.HostPath.Path)
+	l.idle(x.HostPath.Path)
 	_, err := l.mount(ctx(t), newPod(), x)
 	hosttest.WantError(t, err, port.Other, "is not a directory", "does not exist")
 }
 
-// idle is closed once no child is at work for the path.
-func (c *children) idle(path string) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for busy := true; busy; runtime.Gosched() {
-			c.mu.Lock()
-			busy = len(c.running[request{Op: opHostPath, Path: path}.key()]) > 0
-			c.mu.Unlock()
-		}
-	}()
-	return done
+// idle waits until no child hangs at a path.
+func (l *lab) idle(path string) {
+	l.t.Helper()
+	check.Until(l.t, "no child hangs at "+path, func() bool {
+		return hostcall.KindOf(l.children.call(ctx(l.t), request{Op: opHostPath, Path: path})) != port.Unavailable
+	})
 }
 
 // What a container mounted below its volume may be dead, too. It is not looked at, and unmounted with its pod.
@@ -184,37 +178,18 @@ func TestRemovalDoesNotTouchADeadMount(t *testing.T) {
 	check.Fatal(t, l.unmount("u1"))
 }
 
-func TestAChildThatGivesNoAnswer(t *testing.T) {
-	for name, command := range map[string][]string{
-		"ends at once": {"/bin/true"}, "fails": {"/bin/false"}, "says nonsense": {"/bin/echo", "nonsense"},
-		"says too much": {"/bin/sh", "-c", "yes"}, "is not there": {"/nowhere"},
-	} {
-		l := newLab(t)
-		l.children.command = func(string) *exec.Cmd { return exec.Command(command[0], command[1:]...) }
-		_, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory))
-		hosttest.WantError(t, err, port.KindOf(err), "child process")
-		check.Equal(t, len(l.children.running), 0, "%s: children that are said to run", name)
-		for _, q := range l.children.queues {
-			check.Equal(t, q.free, childSlots, "%s: slots that are free", name)
-			check.Equal(t, q.all+len(q.alive), 0, "%s: children that are said to live", name)
-		}
-	}
-}
-
 // A child of an agent that is gone exits: the next agent does the same again.
 func TestAChildEndsWithItsAgent(t *testing.T) {
 	point := t.TempDir()
 	mountDead(t, point)
-	cmd, in, out, err := newChildren("", nil).start(childArg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := child.Command(childArg)
+	in, out := check.Value(cmd.StdinPipe())(t), check.Value(cmd.StdoutPipe())(t)
+	check.Fatal(t, cmd.Start())
 	check.Value(fmt.Fprintf(in, `{"op":%q,"path":%q,"type":"Directory"}`+"\n", opHostPath, point+"/x"))(t)
 	check.Fatal(t, in.Close())
 	if b, err := io.ReadAll(out); err != nil || len(b) > 0 {
 		t.Errorf("answers %s %v", b, err)
 	}
-	check.Error(t, out.Close())
 	// It ends itself, with all that it has started.
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("ended with %v", err)

@@ -6,8 +6,8 @@
 // A path that a pod names may lie on a file system whose server is dead, and a thread that touches it is stuck in the
 // kernel: no signal reaches it, and a process with such a thread does not even exit. So whatever may touch a pod's
 // mount (to stat a hostPath, to mount or unmount a tmpfs) runs in a child process, the program itself started again
-// with a hidden argument; see child.go, packages child/filecount for those that count files, and diskuse for when they
-// do. What stays below the agent's own directories, on one file system, runs in process, so that a pod without such
+// with a hidden argument; see children.go, package child for how, and packages child/filecount and diskuse for those
+// that count files and when they do. What stays below the agent's own directories, on one file system, runs in process, so that a pod without such
 // volumes costs no child.
 //
 // Removal never descends into a mount: mountinfo is looked at first, and each directory is opened such that the kernel

@@ -112,7 +112,7 @@ func TestUseOfAHungVolume(t *testing.T) {
 		}
 	}
 	s.end()
-	<-l.children.idle(filepath.Join(point, "x"))
+	l.idle(filepath.Join(point, "x"))
 }
 
 // Volumes whose servers do not answer take the time of one. Of what was measured before, that is told.
@@ -145,7 +145,7 @@ func TestUseOfManyHungVolumes(t *testing.T) {
 	}
 	s.end()
 	for _, name := range strings.Fields(volumes) {
-		<-l.children.idle(filepath.Join(point, name))
+		l.idle(filepath.Join(point, name))
 	}
 }
 

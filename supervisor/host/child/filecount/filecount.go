@@ -1,35 +1,20 @@
-// Package filecount counts what directories take of a disk, in child processes that cost little to start.
-//
-// A child is the program itself. Most of the start of a program is the initialization of its packages, and the agent
-// has many; this one needs few, and so is initialized before them (language specification, "Program initialization":
-// packages that are ready come in the order of their import paths). A child does its work then, and never gets to
-// main. So this package imports nothing outside of the standard library but golang.org/x/sys.
+// Package filecount counts what directories take of a disk, in child processes that cost little to start: it imports
+// only what package served allows.
 package filecount
 
 import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/supervisor/host/child/served"
 )
 
 // Arg is the first argument of a child that counts. No user passes it.
 const Arg = "__host-count"
-
-// Limit bounds the size of a request and of an answer, in bytes.
-const Limit = 1 << 20
-
-// Exit codes of a child.
-const (
-	Done     = 0
-	NoAsk    = 2 // no request came
-	Orphaned = 3 // the agent is gone
-	NoAnswer = 4 // the answer could not be written
-)
 
 // Tree is a directory to count.
 type Tree struct {
@@ -75,34 +60,7 @@ func Read(stdout []byte) (out []Count, err error) {
 	}
 }
 
-func init() {
-	if len(os.Args) == 2 && os.Args[1] == Arg {
-		syscall.Exit(serve(os.Stdin, os.Stdout))
-	}
-}
-
-func serve(stdin io.Reader, stdout io.Writer) int {
-	var r Request
-	if err := json.NewDecoder(io.LimitReader(stdin, Limit)).Decode(&r); err != nil {
-		return NoAsk
-	}
-	EndWith(stdin)
-	if err := r.count(json.NewEncoder(stdout).Encode); err != nil {
-		return NoAnswer
-	}
-	return Done
-}
-
-// EndWith ends this process, a child, and its process group when stdin ends: the agent is gone.
-func EndWith(stdin io.Reader) {
-	go func() {
-		io.Copy(io.Discard, stdin) //nolint:errcheck // only its end matters
-		if group, own := syscall.Getpgrp(), syscall.Getpid(); group == own {
-			syscall.Kill(-group, syscall.SIGKILL) //nolint:errcheck // it ends either way
-		}
-		syscall.Exit(Orphaned)
-	}()
-}
+func init() { served.Serve(Arg, (*Request).count) }
 
 func (r *Request) count(tell func(any) error) error {
 	var top unix.Stat_t

@@ -2,12 +2,11 @@
 // plugins (exec API credentialprovider.kubelet.k8s.io), and reads the docker configuration of the node.
 //
 // A plugin is a process in a process group of its own, with a guard that ends it when the agent is killed (package
-// guarded). It is killed with its group after a minute, and when it writes more than answerLimit. Nothing that it
+// child). It is killed with its group after a minute, and when it writes more than answerLimit. Nothing that it
 // writes is logged but the end of stderr, without the token that it was given.
 package credentialplugins
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +24,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/host/child/guarded"
+	"github.com/troupe-dev/troupe/supervisor/host/child"
+	"github.com/troupe-dev/troupe/supervisor/host/child/guard"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
 )
 
@@ -143,12 +143,15 @@ func (p *Plugins) run(
 ) (answer []byte, complaint string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out, complaints := &limited{limit: answerLimit, full: cancel}, &tail{limit: complaintLimit}
-	program := guarded.Program{
-		Path: filepath.Join(p.config.Dir, of.Name), Args: of.Args, Env: append(os.Environ(), of.Env...),
-		Stdin: bytes.NewReader(request), Stdout: out, Stderr: complaints, PipeDelay: pipeDelay,
+	out, complaints := &limited{limit: answerLimit, full: cancel}, &guard.Tail{Limit: complaintLimit}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, "", err
 	}
-	err = program.Run(ctx)
+	err = child.RunProgram(ctx, &guard.Program{
+		Path: filepath.Join(p.config.Dir, of.Name), Args: of.Args, Env: append(os.Environ(), of.Env...), Dir: dir,
+		Stdin: request, PipeDelay: pipeDelay,
+	}, out, complaints)
 	switch {
 	case out.over():
 		return nil, complaints.String(), fmt.Errorf("it wrote more than %d bytes to stdout", answerLimit)
@@ -206,27 +209,6 @@ func (l *limited) bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.data
-}
-
-// tail keeps the end of what is written.
-type tail struct {
-	limit int
-	mu    sync.Mutex
-	data  []byte
-}
-
-func (t *tail) Write(data []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.data = append(t.data, data[max(0, len(data)-t.limit):]...)
-	t.data = append([]byte(nil), t.data[max(0, len(t.data)-t.limit):]...)
-	return len(data), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.data)
 }
 
 // configs are the files of the docker configuration in the order in which a kubelet looks for them.

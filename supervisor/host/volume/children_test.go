@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,97 +15,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
-
-// taken is a child that has its turn, and what to call when it has rested and when it is gone.
-type taken struct {
-	pod        string
-	rest, gone func()
-}
-
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		q, got := newTurns(2, 3), make(chan taken, 100)
-		ask := func(pods string) {
-			for pod := range strings.FieldsSeq(pods) {
-				go func() {
-					if rest, gone, err := q.take(ctx, pod); err == nil {
-						got <- taken{pod, rest, gone}
-					}
-				}()
-				synctest.Wait()
-			}
-		}
-		var all []taken
-		want := func(pods, why string) {
-			t.Helper()
-			synctest.Wait()
-			var names []string
-			for len(got) > 0 {
-				b := <-got
-				all, names = append(all, b), append(names, b.pod)
-			}
-			slices.Sort(names) // those of one moment
-			check.Equal(t, strings.Join(names, " "), pods, "%s: begin", why)
-		}
-		rest := func(from, to int) {
-			for _, b := range all[from:to] {
-				b.rest()
-				b.rest() // once
-			}
-		}
-		ask("a a a a b")
-		want("a a b", "two of a pod, and who came last")
-		rest(0, 3)
-		want("", "a has its share")
-		ask("b c c")
-		want("c", "three live: a pod has one, and who has none is not refused")
-		all[0].gone()
-		all[0].gone()
-		want("", "three live: a and b have one")
-		all[2].gone()
-		want("b", "fewer than three: who has the fewest")
-		rest(3, 5)
-		want("", "three live")
-		for _, b := range all {
-			b.gone()
-		}
-		want("a a c", "all are gone")
-		cancel()
-		rest(0, len(all))
-		for _, b := range all {
-			b.gone()
-		}
-		synctest.Wait()
-		check.Equal(t, fmt.Sprint(q.free, q.all, len(q.alive), len(q.waiting)), "4 0 0 0", "at the end")
-	})
-}
-
-// Whoever has no turn until its deadline is told why, before the call just ends.
-func TestTurnsSayWhatTheyWaitFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newTurns(1, 0)
-		_, gone, err := q.take(t.Context(), "a")
-		check.Fatal(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		began := time.Now()
-		_, _, err = q.take(ctx, "a")
-		check.Says(t, err, "at most 1 volumes of a pod are tried at once", "a second one")
-		check.Equal(t, time.Since(began), 2*time.Minute-sayEarly, "it waited")
-		gone()
-		rest, gone, err := q.take(ctx, "a")
-		check.Fatal(t, err)
-		rest()
-		gone()
-	})
-}
 
 // A pod that waits for its turn does not keep other pods from the target of its disk, also where the disk is mapped
 // already: that asks a child all the same.
@@ -130,27 +44,34 @@ func noTurnHoldsATarget(t *testing.T, ask diskRequest) {
 	target := func(pod string) func() {
 		return check.Value(h.target(t.Context(), &request{Op: opDisk, Path: "/disk", Disk: &ask, pod: pod}))(t)
 	}
-	var ends []func()
-	for range serversOfPod {
-		rest, gone, err := h.children.queues[servers].take(t.Context(), "greedy")
-		check.Fatal(t, err)
-		rest()
-		ends = append(ends, gone)
+	var taken []*child.Turn
+	take := func() {
+		for range serversOfPod {
+			taken = append(taken, check.Value(h.children.queues[servers].Wait(t.Context(), "greedy"))(t))
+		}
 	}
+	give := func() {
+		for _, turn := range taken {
+			turn.Back()
+		}
+		taken = nil
+	}
+	take()
+	time.Sleep(time.Second) // until they have given back their slots
 	turn := make(chan func(), 1)
 	go func() { turn <- target("greedy") }()
 	synctest.Wait()
 	target("other")() // it would wait for ever
 	check.Equal(t, len(turn), 0, "turns of the greedy pod")
-	ends[0]()
+	taken[0].Back()
+	taken = taken[1:]
 	synctest.Wait()
 	check.Equal(t, len(turn), 1, "turns of the greedy pod when one of its children is gone")
 	(<-turn)()
-	for _, gone := range ends {
-		gone()
-	}
-	q := h.children.queues[servers]
-	check.Equal(t, fmt.Sprint(q.free, q.all, len(q.alive), len(h.disks.held)), "4 0 0 0", "at the end")
+	give()
+	check.Equal(t, len(h.disks.held), 0, "targets that are held at the end")
+	take() // it would wait for ever
+	give()
 }
 
 // Statistics of servers that do not answer hold up nothing that a pod needs.
@@ -159,7 +80,7 @@ func TestStatisticsHoldUpNobody(t *testing.T) {
 		c := newChildren("/pods", func(string) bool { return true })
 		reserve := func(r request) func() { return check.Value(c.reserve(t.Context(), &r))(t) }
 		began := time.Now()
-		for range childSlots {
+		for range 4 { // as many as start at once
 			r := roomsRequest("/server")
 			r.pod = "u1"
 			defer reserve(r)()
