@@ -10,8 +10,11 @@ import (
 // plan says how the walker reads values of a type: step by step, from the start of the value.
 type plan struct {
 	typ   reflect.Type
+	size  uintptr
 	name  uint64 // the digest of the type's name
 	steps []step
+	// foreign: it is an error of another module, which counts as what it says.
+	foreign bool
 }
 
 // step reads what is at an offset.
@@ -38,6 +41,8 @@ const (
 	readSlice
 	readBytes
 	readArray
+	// readTexts reads a map of strings by strings.
+	readTexts
 	readMap
 	readInterface
 	// readPresence reads whether there is one: a function or channel has no contents that could be compared.
@@ -93,14 +98,21 @@ func (m planner) plan(t reflect.Type) *plan {
 	if p := m[t]; p != nil {
 		return p
 	}
-	p := &plan{typ: t}
+	p := &plan{typ: t, size: t.Size(), name: digest(0).text(t.PkgPath()).text(t.String()).sum(), foreign: foreign(t)}
 	m[t] = p
-	var name digest
-	name.text(t.PkgPath())
-	name.text(t.String())
-	p.name = name.sum()
 	p.steps = m.steps(nil, t, 0)
 	return p
+}
+
+// foreign reports whether t is of errors that are not of this module.
+func foreign(t reflect.Type) bool {
+	if !t.Implements(errorType) {
+		return false
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return !strings.HasPrefix(t.PkgPath()+"/", module)
 }
 
 // numbers are the readings of kinds with a fixed size.
@@ -130,6 +142,10 @@ func (m planner) steps(to []step, t reflect.Type, at uintptr) []step {
 	case reflect.Array:
 		s.how, s.of, s.count = readArray, m.plan(t.Elem()), t.Len()
 	case reflect.Map:
+		if t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String {
+			s.how = readTexts
+			break
+		}
 		s.how, s.of, s.key = readMap, m.plan(t.Elem()), m.plan(t.Key())
 	case reflect.Interface:
 		s.how = readInterface

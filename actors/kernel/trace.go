@@ -24,6 +24,7 @@ type Outcome interface {
 // HashTracer hashes everything into one number, with all contents of messages: two runs are the same
 // if their numbers are. For simulations: it costs too much for a node. Not safe for concurrent use.
 type HashTracer struct {
+	d digest
 	w walker
 	n uint64
 }
@@ -32,37 +33,35 @@ type HashTracer struct {
 func NewHashTracer() *HashTracer { return &HashTracer{} }
 
 // Sum is the hash of everything traced so far.
-func (t *HashTracer) Sum() uint64 { return t.w.sum() }
+func (t *HashTracer) Sum() uint64 { return t.d.sum() }
 
 // Events is the number of traced events.
 func (t *HashTracer) Events() uint64 { return t.n }
 
 func (t *HashTracer) add(kind byte, at time.Time, texts ...string) {
 	t.n++
-	t.w.word(uint64(kind))
-	t.w.word(uint64(at.UnixNano()))
+	t.d = t.d.word(uint64(kind)).word(uint64(at.UnixNano()))
 	for _, s := range texts {
-		t.w.text(s)
+		t.d = t.d.text(s)
 	}
 }
 
 // Deliver implements Tracer.
 func (t *HashTracer) Deliver(at time.Time, path, name string, msg any) {
 	t.add('m', at, path, name)
-	t.w.message(msg)
+	t.d = t.w.message(t.d, msg)
 }
 
 // Effect implements Tracer.
 func (t *HashTracer) Effect(at time.Time, path string, phase EffectPhase, e EffectInfo) {
 	t.add('e', at, path, e.Kind, e.Object, e.Lane)
-	t.w.word(uint64(phase))
-	t.w.word(uint64(e.ID))
+	t.d = t.d.word(uint64(phase)).word(uint64(e.ID))
 }
 
 // Crash implements Tracer.
 func (t *HashTracer) Crash(at time.Time, path string, r *CrashReport) {
 	t.add('c', at, path, r.Path, r.Message, r.Reason)
-	t.w.word(uint64(r.Decision))
+	t.d = t.d.word(uint64(r.Decision))
 }
 
 // DeadLetter implements Tracer.

@@ -17,9 +17,7 @@ import (
 )
 
 func digestOf(m any) uint64 {
-	var w walker
-	w.message(m)
-	return w.sum()
+	return new(walker).message(0, m).sum()
 }
 
 type (
@@ -161,9 +159,8 @@ func TestDigestLengths(t *testing.T) {
 	seen := map[digest]string{}
 	for n := range 40 {
 		for _, last := range []string{"", "\x00", "x"} {
-			var d digest
 			s := string(make([]byte, n)) + last
-			d.text(s)
+			d := digest(0).text(s)
 			if o, is := seen[d]; is && o != s {
 				t.Errorf("%q and %q", o, s)
 			}
@@ -181,6 +178,6 @@ func BenchmarkWalkPod(b *testing.B) {
 	var w walker
 	b.ReportAllocs()
 	for b.Loop() {
-		w.message(pod)
+		w.message(0, pod)
 	}
 }
