@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -19,9 +20,15 @@ func TestCheck(t *testing.T) {
 	lowest := &imagepull.Waiter{Lowest: true}
 	i := &image{Image: imagepull.New("i")}
 	i.Waiting = []*imagepull.Waiter{lowest, w}
-	a := &images{of: map[string]*image{"i": i}, held: map[types.UID]map[string]string{"a": {"app": "other"}}}
+	a := &images{of: map[string]*image{"i": i}, held: map[types.UID]flat.Many[string, string]{}}
+	hold := func(name string) {
+		var of flat.Many[string, string]
+		of.Set("app", name)
+		a.held["a"] = of
+	}
+	hold("other")
 	check.Says(t, a.Check(), "held: a container that waits for an image waits for that one", "another is held")
-	a.held["a"]["app"] = "i"
+	hold("i")
 	check.Error(t, a.Check())
 	w.State = imagepull.Served
 	check.Says(t, a.Check(), "Waiting: none of them is Served when a decision was performed", "it has not left")

@@ -3,11 +3,8 @@ package images
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
@@ -158,19 +155,13 @@ func (a *images) agesSaved(ctx *kernel.Context[Message], m agesSaved) {
 	}
 }
 
-// hold keeps the image of a living pod's container.
-func (a *images) hold(uid types.UID, container, image string) {
-	if a.held[uid] == nil {
-		a.held[uid] = map[string]string{}
-	}
-	a.held[uid][container] = image
-}
-
 // wanted are the names of images that pods want, and of those that are being pulled, sorted.
 func (a *images) wanted() []string {
 	var names []string
 	for _, of := range a.held { // order-free: sorted below
-		names = slices.AppendSeq(names, maps.Values(of))
+		for _, e := range of.List() {
+			names = append(names, e.Value)
+		}
 	}
 	for name, i := range a.of { // order-free: sorted below
 		if i.Stage.Under() {

@@ -3,7 +3,6 @@ package images
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -77,7 +77,7 @@ type Counts interface {
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		a := &images{
-			deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: newRecords(),
+			deps: deps, of: map[string]*image{}, held: map[types.UID]flat.Many[string, string]{}, records: newRecords(),
 			bucket: deps.Bucket, turns: map[types.UID][]string{}, pulls: map[types.UID]int64{},
 		}
 		return a
@@ -90,7 +90,7 @@ type images struct {
 	// held are the images of living pods, by container: no list shows yet that they are used.
 	//
 	// Invariant: a container that waits for an image waits for that one.
-	held      map[types.UID]map[string]string
+	held      map[types.UID]flat.Many[string, string]
 	collector collector
 	records   records
 	bucket    imagepull.Bucket
@@ -111,7 +111,10 @@ func (a *images) Check() error {
 			return err
 		}
 		for _, w := range i.Waiting {
-			if !w.Lowest && a.held[w.Pod.UID][w.Ask.Container] != name {
+			if w.Lowest {
+				continue
+			}
+			if held := a.held[w.Pod.UID]; held.At(w.Ask.Container) != name {
 				return fmt.Errorf("images: held: a container that waits for an image waits for that one: %s of %s waits for %s",
 					w.Ask.Container, w.Pod.UID, name)
 			}
@@ -218,7 +221,8 @@ func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	uid := m.Pod.UID
 	mine := func(w *imagepull.Waiter) bool { return w.Pod.UID == uid && w.Ask.Container == m.Ask.Container }
-	was := a.held[uid][m.Ask.Container]
+	held := a.held[uid]
+	was := held.At(m.Ask.Container)
 	if was != m.Ask.Image { // its image was changed
 		a.release(ctx, was, mine)
 	}
@@ -229,7 +233,8 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		a.tell(w, imagepull.Status{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
-	a.hold(uid, m.Ask.Container, m.Ask.Image)
+	held.Set(m.Ask.Container, m.Ask.Image)
+	a.held[uid] = held
 	a.wished = ctx.Now()
 	i, n := a.get(m.Ask.Image), -1
 	if was == m.Ask.Image { // else it does not wait, and thousands may
@@ -250,13 +255,18 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 }
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
-	names := slices.Compact(slices.Sorted(maps.Values(a.held[uid])))
+	var names []string
+	held := a.held[uid]
+	for _, e := range held.List() {
+		names = append(names, e.Value)
+	}
+	slices.Sort(names)
 	delete(a.held, uid)
 	a.forgetTurns(uid)
 	for _, i := range a.of { // order-free: of each
 		i.Forget(uid)
 	}
-	for _, name := range names {
+	for _, name := range slices.Compact(names) {
 		a.release(ctx, name, func(w *imagepull.Waiter) bool { return w.Pod.UID == uid })
 	}
 }
