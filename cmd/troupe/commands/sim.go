@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/simtable"
@@ -174,12 +175,13 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 	if record.file != nil {
 		f.options.Record = record.file
 	}
+	f.options.Report = page.file != nil
 	var bar *simtable.Bar
 	if e := c.ErrOrStderr(); isTerminal(e) {
 		bar = simtable.NewBar(e, time.Now)
 		f.options.Progress = bar.Show
 	}
-	w, err := sim.New(sim.Config{Seed: f.seed})
+	w, err := sim.New(sim.Config{Seed: f.seed, Log: zerolog.Nop()})
 	if err != nil {
 		return err
 	}

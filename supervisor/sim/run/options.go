@@ -34,6 +34,8 @@ type Options struct {
 	// as it goes; both may be nil.
 	Record io.Writer
 	Replay *trace.Reader
+	// Report: the outcome's report shows each node over time, which takes 4 KB for each.
+	Report bool
 	// Progress, if not nil, is told from time to time how far the run is.
 	Progress func(Progress)
 	// Program is the version, for the trace.

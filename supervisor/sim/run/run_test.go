@@ -23,7 +23,7 @@ func runIt(ctx context.Context, t *testing.T, o Options) (*Outcome, error) {
 }
 
 func TestOwnPods(t *testing.T) {
-	out, err := runIt(t.Context(), t, Options{Seed: 1, Nodes: 4, PodsPerNode: 5, Duration: 5 * time.Minute, Probe: 10 * time.Second})
+	out, err := runIt(t.Context(), t, Options{Seed: 1, Nodes: 4, PodsPerNode: 5, Duration: 5 * time.Minute, Probe: 10 * time.Second, Report: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestOptions(t *testing.T) {
 // However long a run is, its samples stay few, and nothing is lost of its sums.
 func TestFilm(t *testing.T) {
 	w := check.Value(sim.New(sim.Config{Seed: 1}))(t)
-	r := &run{world: w, options: &Options{}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{"a": true}}
+	r := &run{world: w, options: &Options{Report: true}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{"a": true}}
 	looks := 0
 	for r.now() < 3*24*time.Hour {
 		r.look()

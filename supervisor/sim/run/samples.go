@@ -14,8 +14,9 @@ type samples struct {
 	phases      []report.PhaseSample
 
 	column time.Duration
-	cells  map[string][]report.Cell
-	last   map[string]observe.Node
+	// cells and last are of nodes, in the order of run.nodes; of none if the report is not wanted.
+	cells [][]report.Cell
+	last  []observe.Node
 }
 
 const (
@@ -28,33 +29,10 @@ func (r *run) look() {
 	f, now := &r.samples, r.now()
 	if f.every == 0 {
 		f.every, f.column = lookEvery, lookEvery
-		f.cells, f.last = map[string][]report.Cell{}, map[string]observe.Node{}
 	}
 	f.phases = append(f.phases, report.PhaseSample{At: now, Pods: r.pods.Counts()})
-	for int(now/f.column) >= maxColumns {
-		f.widen()
-	}
-	at := int(now / f.column)
-	for _, name := range r.nodes {
-		cells := f.cells[name]
-		for len(cells) <= at {
-			cells = append(cells, report.Cell{})
-		}
-		up, registered := r.nodeReady[name]
-		if !registered {
-			f.cells[name] = cells
-			continue // it is not there yet
-		}
-		n, old, c := r.pods.Node(name), f.last[name], &cells[at]
-		c.Looks++
-		if !up {
-			c.Down++
-		}
-		c.Pods += uint64(n.Pods)
-		c.Ready += uint64(n.Ready)
-		c.Starts += uint32(n.Starts - old.Starts)
-		c.Restarts += uint32(n.Restarts - old.Restarts)
-		f.cells[name], f.last[name] = cells, n
+	if r.options.Report {
+		r.lookAtNodes(now)
 	}
 	if len(f.phases) >= maxSamples {
 		half := f.phases[:0]
@@ -70,10 +48,41 @@ func (r *run) look() {
 	}
 }
 
+// lookAtNodes adds to the cells of all nodes.
+func (r *run) lookAtNodes(now time.Duration) {
+	f := &r.samples
+	for int(now/f.column) >= maxColumns {
+		f.widen()
+	}
+	at := int(now / f.column)
+	for i, name := range r.nodes {
+		if i == len(f.cells) {
+			f.cells, f.last = append(f.cells, nil), append(f.last, observe.Node{})
+		}
+		for len(f.cells[i]) <= at {
+			f.cells[i] = append(f.cells[i], report.Cell{})
+		}
+		up, registered := r.nodeReady[name]
+		if !registered {
+			continue // it is not there yet
+		}
+		n, old, c := r.pods.Node(name), &f.last[i], &f.cells[i][at]
+		c.Looks++
+		if !up {
+			c.Down++
+		}
+		c.Pods += uint64(n.Pods)
+		c.Ready += uint64(n.Ready)
+		c.Starts += uint32(n.Starts - old.Starts)
+		c.Restarts += uint32(n.Restarts - old.Restarts)
+		*old = n
+	}
+}
+
 // widen makes one column of two.
 func (f *samples) widen() {
 	f.column *= 2
-	for name, cells := range f.cells {
+	for n, cells := range f.cells {
 		half := cells[:0]
 		for i := 0; i < len(cells); i += 2 {
 			c := cells[i]
@@ -85,14 +94,14 @@ func (f *samples) widen() {
 			}
 			half = append(half, c)
 		}
-		f.cells[name] = half
+		f.cells[n] = half
 	}
 }
 
 func (f *samples) heat(nodes []string) report.Heat {
 	h := report.Heat{Column: f.column}
-	for _, name := range nodes {
-		h.Nodes = append(h.Nodes, report.NodeHeat{Name: name, Cells: f.cells[name]})
+	for i, cells := range f.cells {
+		h.Nodes = append(h.Nodes, report.NodeHeat{Name: nodes[i], Cells: cells})
 	}
 	return h
 }
