@@ -57,7 +57,7 @@ func (a *volumes) csiNews(ctx *kernel.Context[Message], p *user, n CSINews) bool
 	v.CSIWaits(n.Waiting, n.Unattached)
 	switch {
 	case n.Failure != "" && n.Path != "":
-		a.event(ctx, p, volumeplan.Event{Reason: v.Reason(), Message: n.Failure})
+		a.event(ctx, p, volumeplan.Event{Reason: v.Reason(nil), Message: n.Failure})
 		return false
 	case n.Failure != "":
 		a.event(ctx, p, p.CSIFailed(v, n.Failure, ctx.Now(), a.deps.Backoff))

@@ -59,9 +59,10 @@ func (m *Mount) Shown() string {
 	return m.Name
 }
 
-// Reason is that of the event when it is not there: a device is mapped, and a file system is mounted.
-func (m *Mount) Reason() string {
-	if podspec.IsDevice(m.Persistent) {
+// Reason is that of the event when it is not there: a device is mapped, and a file system is mounted. err is why it is
+// not, nil for unknown: of one that is not for this node a kubelet says FailedMount in either case.
+func (m *Mount) Reason(err error) string {
+	if podspec.IsDevice(m.Persistent) && !errors.Is(err, errElsewhere) {
 		return "FailedMapVolume"
 	}
 	return "FailedMount"

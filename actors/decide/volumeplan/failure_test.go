@@ -69,7 +69,7 @@ func TestFailed(t *testing.T) {
 		}, errors.New("no"), "FailedMount", `MountVolume.SetUp failed for volume "data" : no`},
 		{"a device", ofCSI, errors.New("no"), "FailedMapVolume", `MapVolume.MapPodDevice failed for volume "pv" : no`},
 		{"elsewhere", func(*world) {}, errElsewhere, "FailedMount", `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
-		{"a device elsewhere", ofCSI, errElsewhere, "FailedMapVolume", `MapVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
+		{"a device elsewhere", ofCSI, errElsewhere, "FailedMount", `MapVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		{"another pod has it", func(*world) {}, ErrTaken, "FailedMount", `MountVolume.SetUp failed for volume "pv" : ` + ErrTaken.Error()},
 		{"a device that another pod has", ofCSI, ErrTaken, "FailedMapVolume", `MapVolume.SetUpDevice failed for volume "pv" : ` + ErrTaken.Error()},
 		{"without a claim", func(w *world) { w.absent = true }, nil, "FailedMount", "Unable to attach or mount volumes: " +
@@ -80,8 +80,9 @@ func TestFailed(t *testing.T) {
 		if c.err == nil {
 			c.err = m.Err
 		}
-		if got := m.Failed(c.err, c.err.Error(), []string{"data", "other"}); got != c.want || m.Reason() != c.reason {
-			t.Errorf("%s: %s: %s\nwant %s: %s", c.name, m.Reason(), got, c.reason, c.want)
+		reason := m.Reason(c.err)
+		if got := m.Failed(c.err, c.err.Error(), []string{"data", "other"}); got != c.want || reason != c.reason {
+			t.Errorf("%s: %s: %s\nwant %s: %s", c.name, reason, got, c.reason, c.want)
 		}
 	}
 }

@@ -365,7 +365,7 @@ func (p *Pod) Fail(v *Volume, c Cause, now time.Time, b backoff.Policy) (Event, 
 	if !v.State.There() {
 		v.State = VolumeFailed
 	}
-	return Event{v.Reason(), f.Message}, f.due
+	return Event{v.Reason(c.Err), f.Message}, f.due
 }
 
 // CSIFailed notes what csi says has failed: for a volume, or, without one, for the release of all. csi tries again.
@@ -377,7 +377,7 @@ func (p *Pod) CSIFailed(v *Volume, message string, now time.Time, b backoff.Poli
 	if p.failed(&v.failure, message, now, b); !v.State.There() && !v.State.Calls() {
 		v.State = VolumeAtCSI
 	}
-	return Event{v.Reason(), message}
+	return Event{v.Reason(nil), message}
 }
 
 // ReleaseWaits notes what the release of CSI volumes waits for.

@@ -72,7 +72,7 @@ func (p *Pod) waits() (out []Event) {
 			continue
 		}
 		if why := cmp.Or(v.atCSI(), p.silent(v)); why != "" {
-			out = append(out, Event{v.Reason(), v.Failed(nil, "waiting"+why, nil)})
+			out = append(out, Event{v.Reason(nil), v.Failed(nil, "waiting"+why, nil)})
 		}
 	}
 	return out
