@@ -99,7 +99,7 @@ var knownGates = []gate{
 	{"EtcdRangeStream", beta, true, false, nil},
 	{"EventedPLEG", alpha, false, false, nil},
 	{"EvictionRequestAPI", alpha, false, false, nil},
-	{"ExcludeAdmissionWebhookVirtualResources", deprecated, false, false, nil},
+	{"ExcludeAdmissionWebhookVirtualResources", beta, true, false, nil},
 	{"ExecProbeTimeout", stable, true, true, nil},
 	{"ExtendWebSocketsToKubelet", beta, true, false, []string{"NodeDeclaredFeatures"}},
 	{"ExternalServiceAccountTokenSigner", stable, true, true, nil},
