@@ -41,13 +41,15 @@ func TestV2(t *testing.T) {
 		"throttled, killed, faulty": {
 			Files{
 				"cpu.stat":       "usage_usec 1\nnr_periods 10\nnr_throttled 4\nthrottled_usec 2000\n",
-				"memory.current": "1\n", "memory.peak": "9\n", "memory.stat": "pgfault 7\npgmajfault 2\nfile_mapped 4\nkernel 3\n",
+				"memory.current": "1\n", "memory.peak": "9\n", "memory.stat": "pgfault 7\npgmajfault 2\nfile_mapped 4\nkernel 3\n" +
+					"file_dirty 11\nfile_writeback 12\npgscan 13\npgsteal 14\nworkingset_refault_file 15\nworkingset_refault_anon 16\n",
 				"memory.events": "low 0\nhigh 3\nmax 5\noom 2\noom_kill 1\noom_group_kill 0\n",
 			},
 			Cgroup{
-				CPU:    &CPU{Usage: time.Microsecond, Periods: 10, Throttled: 4, ThrottledTime: 2 * time.Millisecond},
-				Memory: &Memory{Usage: 1, WorkingSet: 1, MaxUsage: 9, Faults: 7, MajorFaults: 2, OwnFaults: 7, OwnMajorFaults: 2, Mapped: 4, Kernel: 3, Failures: 5, OOMs: 1, Throttles: 3},
-				Swap:   &Swap{Limit: NoLimit}, // the kernel does not count it
+				CPU: &CPU{Usage: time.Microsecond, Periods: 10, Throttled: 4, ThrottledTime: 2 * time.Millisecond},
+				Memory: &Memory{Usage: 1, WorkingSet: 1, MaxUsage: 9, Faults: 7, MajorFaults: 2, OwnFaults: 7, OwnMajorFaults: 2, Mapped: 4, Kernel: 3, Failures: 5, OOMs: 1, Throttles: 3,
+					Dirty: 11, Writeback: 12, Scanned: 13, Reclaimed: 14, RefaultedFile: 15, RefaultedAnon: 16},
+				Swap: &Swap{Limit: NoLimit}, // the kernel does not count it
 			},
 		},
 		"the root has no memory.current": {

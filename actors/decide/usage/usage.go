@@ -69,6 +69,10 @@ type Memory struct {
 	Faults, MajorFaults, Failures, OOMs, Throttles uint64
 	// OwnFaults and OwnMajorFaults are those without the cgroups below, if the kernel tells them apart (v1).
 	OwnFaults, OwnMajorFaults uint64
+	// Dirty is the part of Cache that is not on the disk yet, Writeback what is being written. Scanned and Reclaimed
+	// count pages that the kernel looked at and took when memory ran short, RefaultedFile and RefaultedAnon those that
+	// were needed again soon after. All are 0 on cgroup v1.
+	Dirty, Writeback, Scanned, Reclaimed, RefaultedFile, RefaultedAnon uint64
 }
 
 // Held is what the kernel can't free when memory runs short, in bytes: what the end of the processes would free.

@@ -57,6 +57,8 @@ func V2(f Files, at time.Time) Cgroup {
 			Kernel:      cmp.Or(s["kernel"], s["kernel_stack"]+s["slab"]), MaxUsage: peak,
 			Faults: s["pgfault"], MajorFaults: s["pgmajfault"], Failures: events["max"], OOMs: events["oom_kill"],
 			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"], Throttles: events["high"],
+			Dirty: s["file_dirty"], Writeback: s["file_writeback"], Scanned: s["pgscan"], Reclaimed: s["pgsteal"],
+			RefaultedFile: s["workingset_refault_file"], RefaultedAnon: s["workingset_refault_anon"],
 		}
 		c.Swap = &Swap{Limit: NoLimit}
 	}

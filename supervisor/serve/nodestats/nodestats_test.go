@@ -24,10 +24,11 @@ var at = time.UnixMilli(1_700_000_000_123)
 
 func cgroup(n uint64) usage.Cgroup {
 	return usage.Cgroup{
-		At:     at,
-		CPU:    &usage.CPU{Usage: time.Duration(n) * time.Second, Periods: n},
-		Memory: &usage.Memory{Usage: 10 * n, WorkingSet: n, RSS: n, Faults: n, Throttles: n, Failures: 2 * n},
-		Swap:   &usage.Swap{Usage: n, Limit: 100}, PIDs: &usage.PIDs{Processes: n, Threads: n, Limit: usage.NoLimit},
+		At:  at,
+		CPU: &usage.CPU{Usage: time.Duration(n) * time.Second, Periods: n},
+		Memory: &usage.Memory{Usage: 10 * n, WorkingSet: n, RSS: n, Faults: n, Throttles: n, Failures: 2 * n,
+			Dirty: 3 * n, Writeback: 4 * n, Scanned: 5 * n, Reclaimed: 6 * n, RefaultedFile: 7 * n, RefaultedAnon: 8 * n},
+		Swap: &usage.Swap{Usage: n, Limit: 100}, PIDs: &usage.PIDs{Processes: n, Threads: n, Limit: usage.NoLimit},
 		IO:          []usage.Device{{Major: 8, Minor: 17, Name: "/dev/sdb1", Reads: 2 * n}, {Major: 8, Minor: 16, Reads: n, BytesWritten: n}},
 		CPUPressure: &usage.Pressure{Some: usage.PressureOf{Total: time.Second}},
 		Limits:      usage.Limits{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000, Memory: 1 << 20},
@@ -162,6 +163,12 @@ func TestCadvisor(t *testing.T) {
 		`container_threads_max{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 0 1700000000123`,
 		`container_memory_events_high_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
 		`container_memory_events_max_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 4 1700000000123`,
+		`container_memory_file_dirty_bytes{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 6 1700000000123`,
+		`container_memory_file_writeback_bytes{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 8 1700000000123`,
+		`container_memory_pgscan_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 10 1700000000123`,
+		`container_memory_pgsteal_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 12 1700000000123`,
+		`container_memory_workingset_refault_file_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 14 1700000000123`,
+		`container_memory_workingset_refault_anon_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 16 1700000000123`,
 		`container_file_descriptors{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 7 1700000000123`,
 		`container_sockets{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 3 1700000000123`,
 		`container_ulimits_soft{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web",ulimit="max_open_files"} 1024 1700000000123`,
