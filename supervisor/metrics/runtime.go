@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 	"unicode"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri"
@@ -25,6 +27,8 @@ type runtimeMetrics struct {
 	startedPods, podErrors             prometheus.Counter
 	userPods, userPodErrors            prometheus.Counter
 	startedContainers, containerErrors *prometheus.CounterVec
+	imageVolumes, imageVolumesMounted  prometheus.Counter
+	imageVolumeErrors                  prometheus.Counter
 }
 
 func (m *Metrics) newRuntimeMetrics() runtimeMetrics {
@@ -59,6 +63,10 @@ func (m *Metrics) newRuntimeMetrics() runtimeMetrics {
 			"Cumulative number of containers started", "container_type"),
 		containerErrors: m.counters("kubelet_started_containers_errors_total",
 			"Cumulative number of errors when starting containers", "container_type", "code"),
+		imageVolumes: m.counter("kubelet_image_volume_requested_total", "Number of requested image volumes."),
+		imageVolumesMounted: m.counter("kubelet_image_volume_mounted_succeed_total",
+			"Number of successful image volume mounts."),
+		imageVolumeErrors: m.counter("kubelet_image_volume_mounted_errors_total", "Number of failed image volume mounts."),
 	}
 }
 
@@ -172,6 +180,7 @@ func (s *starts) CreateContainer(ctx context.Context, r port.CreateContainer, do
 	}
 	m.startedContainers.WithLabelValues(made.kind).Inc()
 	s.Runtime.CreateContainer(ctx, r, func(id string, err error) {
+		m.imageVolumesOf(r.Mounts, err)
 		if err != nil {
 			m.containerErrors.WithLabelValues(made.kind, "CreateContainerError").Inc()
 			m.userPodFailed(made.sandbox)
@@ -181,6 +190,27 @@ func (s *starts) CreateContainer(ctx context.Context, r port.CreateContainer, do
 		done(id, err)
 	})
 }
+
+// imageVolumesOf counts the images that are mounted into a container that was made, or could not be. As with a kubelet,
+// they are mounted if it could not be for another reason (kuberuntime's incrementImageVolumeMetrics).
+func (m *Metrics) imageVolumesOf(mounts []containerplan.Mount, err error) {
+	var failed *port.Error
+	mounted := m.imageVolumesMounted
+	if errors.As(err, &failed) && strings.HasPrefix(failed.Detail, imageVolumeFailed) {
+		mounted = m.imageVolumeErrors
+	}
+	volumes := map[string]bool{}
+	for i := range mounts {
+		if mounts[i].Image != "" {
+			volumes[mounts[i].Name] = true
+			mounted.Inc()
+		}
+	}
+	m.imageVolumes.Add(float64(len(volumes)))
+}
+
+// imageVolumeFailed is how a runtime begins to say that an image can't be mounted (k8s.io/cri-api/pkg/errors).
+const imageVolumeFailed = "ImageVolumeMountFailed"
 
 // StartContainer implements port.Runtime.
 func (s *starts) StartContainer(ctx context.Context, id string, done func(error)) {

@@ -466,7 +466,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_pleg_pod_relist_", "one pod is looked at by calls of its own: see kubelet_runtime_operations_*"},
 	{"kubelet_image_manager_", "see kubelet_runtime_operations_total{operation_type=\"pull_image\"}"},
 	{"kubelet_imagemanager_inmemory_", "all records are in memory: see kubelet_imagemanager_ondisk_pulledrecords"},
-	{"kubelet_image_volume_", "see troupe_effect_duration_seconds{kind=\"MountVolume\"}"},
 	{"kubelet_sleep_action_terminated_early_total", "see troupe_effect_duration_seconds"},
 	{"kubelet_managed_ephemeral_containers", "see kubelet_started_containers_total{container_type=\"ephemeral_container\"}"},
 	{"kubelet_metrics_provider", "of the kubelet's choice between cAdvisor and the runtime"},
