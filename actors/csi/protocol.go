@@ -166,9 +166,6 @@ func (hide) isCSIMessage()       {}
 func (showAgain) isCSIMessage()  {}
 func (sweep) isCSIMessage()      {}
 
-// MailboxKey implements kernel.Keyed.
-func (NodeSeen) MailboxKey() string { return "node" }
-
 // API is what the actor uses of port.API.
 type API interface {
 	portcall.Watcher

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Published is a value that one actor owns and others follow, such as what a node has for pods. Nobody asks for it, and
-// nobody misses it: each follower receives it as a message of its own, in Receive, and again after each of its restarts.
+// Published is a value that one actor owns and others follow, such as what a node has for pods. Nobody asks for it,
+// and nobody misses it: each follower receives it as a message of its own, in Receive, and again after each of its
+// restarts.
 //
 //	owner ──Publish──► value ──a message──► each follower, in the order in which they were started
 //	                     └─────a message──► a follower that starts or restarts, if there is a value
@@ -21,8 +22,8 @@ type Published[T any] struct {
 	followers []interface{ tell() }
 }
 
-// Publish replaces the value, and tells all followers. Only the owner calls it, while it handles a message. The value is
-// never changed afterwards.
+// Publish replaces the value, and tells all followers. Only the owner calls it, while it handles a message. The value
+// is never changed afterwards.
 func (p *Published[T]) Publish(v T) {
 	p.mu.Lock()
 	p.value, p.is = v, true

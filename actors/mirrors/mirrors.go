@@ -137,7 +137,7 @@ type call struct {
 const echo = 10 * time.Second
 
 // Start implements kernel.Behavior.
-func (a *mirrors) Start(*kernel.Context[Message]) {}
+func (*mirrors) Start(*kernel.Context[Message]) {}
 
 // Resync implements kernel.Resyncer.
 func (a *mirrors) Resync(*kernel.Context[Message]) { a.deps.Restarted() }

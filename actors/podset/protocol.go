@@ -136,8 +136,8 @@ type Query struct {
 	Reply           func(Inventory)
 }
 
-// NodeSeen is the apiserver's object of this node, or what the machine has in that form. Published by nodestatus when its
-// labels or taints changed, or by machine.
+// NodeSeen is the apiserver's object of this node, or what the machine has in that form. Published by nodestatus when
+// its labels or taints changed, or by machine.
 type NodeSeen struct{ Node *v1.Node }
 
 // NodeRead says that the Node was read, or can't be, since this actor asked for that. From nodestatus, after the

@@ -42,8 +42,8 @@ type Unmount struct{ pod.UnmountVolumes }
 // never changed.
 type Retain struct{ Pods map[types.UID]bool }
 
-// NodeSeen is the Node of this machine, when its labels may have changed. Published by nodestatus, or by machine. Until it
-// comes, PersistentVolumes with a nodeAffinity wait.
+// NodeSeen is the Node of this machine, when its labels may have changed. Published by nodestatus, or by machine. Until
+// it comes, PersistentVolumes with a nodeAffinity wait.
 type NodeSeen struct{ Node *v1.Node }
 
 // CSIAnswer says what is new of the volumes of a pod, in the order in which that became known. From csi. Lost: answered

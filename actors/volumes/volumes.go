@@ -88,7 +88,7 @@ type user struct {
 }
 
 // Start implements kernel.Behavior.
-func (a *volumes) Start(*kernel.Context[Message]) {}
+func (*volumes) Start(*kernel.Context[Message]) {}
 
 // Resync implements kernel.Resyncer.
 func (a *volumes) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
