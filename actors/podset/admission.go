@@ -58,7 +58,7 @@ func (a *registry) admitted(ctx *kernel.Context[Message], r *record) bool {
 		a.deps.Places.Refused(assignments.Refused{Pod: r.allocated(), Why: r.reject})
 	}
 	if known {
-		r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
+		r.Add(podset.ForRefusal, *podset.Expel(r.Pod, r.reject, ctx.Now()))
 		return true
 	}
 	r.State = podset.Next(r.State, podset.Refused)

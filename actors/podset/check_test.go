@@ -21,13 +21,12 @@ func TestCheck(t *testing.T) {
 	a.stuck["a"] = true
 	check.Says(t, a.Check(), "stuck: none has a record", "it has one")
 	clear(a.stuck)
-	for words, e := range map[string]podset.Entry{
+	for words, e := range map[string]podset.Stops{
 		"Removal: if it is not Kept, Stop is set":                   {Removal: podset.Saved},
 		"Eviction: if it is not Kept, Stop is set":                  {Eviction: podset.Unsaved},
 		"StopWithoutEviction: it is nil unless Eviction is Unsaved": {StopWithoutEviction: &podlife.Stop{}},
 	} {
-		e.Pod = r.Pod
-		r.Entry = e
+		r.Stops = e
 		check.Says(t, a.Check(), words, "an entry")
 	}
 }

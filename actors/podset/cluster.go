@@ -52,7 +52,7 @@ func (a *registry) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 		if r.Stop == nil {
 			ctx.Log().Info().Str("pod", r.name()).Dur("grace", s.Grace).Msg("pod is being deleted; stopping it")
 		}
-		r.StopBy(*s)
+		r.Add(podset.ForDeletion, *s)
 	}
 	if r.State.HasActor() {
 		a.assign(p.UID)
@@ -88,21 +88,20 @@ func (a *registry) letGo(ctx *kernel.Context[Message], r *record) {
 	if r.Stop == nil {
 		ctx.Log().Info().Str("pod", r.name()).Msg("pod was deleted from the apiserver; stopping it")
 	}
-	r.Removal = podset.Saved
-	a.stopBy(r, *podset.RemovalStop(r.Pod, ctx.Now()))
+	a.stopFor(r, podset.ForRelease, *podset.RemovalStop(r.Pod, ctx.Now()))
 }
 
 // forced stops a pod by force that is gone from the apiserver, or will be.
 func (a *registry) forced(ctx *kernel.Context[Message], uid types.UID) {
 	if r := a.of[uid]; r != nil && r.Origin == podspec.API && r.State == podset.Running {
-		a.stopBy(r, podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
+		a.stopFor(r, podset.ForDeletion, podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
 	}
 }
 
-// stopBy stops a pod, or stops it sooner.
-func (a *registry) stopBy(r *record, s podlife.Stop) {
+// stopFor stops a pod, or stops it sooner.
+func (a *registry) stopFor(r *record, why podset.StopReason, s podlife.Stop) {
 	before := r.EffectiveStop()
-	r.StopBy(s)
+	r.Add(why, s)
 	if now := r.EffectiveStop(); now != nil && (before == nil || *before != *now) {
 		a.assign(r.Pod.UID)
 	}
@@ -113,7 +112,8 @@ func (a *registry) hurry(ctx *kernel.Context[Message]) {
 	for _, e := range podset.InTheWay(a.entries()) {
 		ctx.Log().Info().Str("pod", e.Pod.Namespace+"/"+e.Pod.Name).Str("uid", string(e.Pod.UID)).
 			Msg("stopping a deleted pod by force, because a new pod of the same name waits for its end")
-		a.stopBy(a.of[e.Pod.UID], podlife.Stop{At: ctx.Now(), Why: "another pod of its name waits"})
+		s := podlife.Stop{At: ctx.Now(), Why: "another pod of its name waits"}
+		a.stopFor(a.of[e.Pod.UID], podset.ForDeletion, s)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // endUnwanted stops a pod that was removed from its source.
 func (a *registry) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod was removed from its source; stopping it")
-	r.Stop, r.Removal = podset.RemovalStop(r.Pod, ctx.Now()), podset.Unsaved
+	r.Add(podset.ForRemoval, *podset.RemovalStop(r.Pod, ctx.Now()))
 	a.remember(ctx, r)
 }
 
@@ -54,7 +54,7 @@ func (a *registry) wantAgain(ctx *kernel.Context[Message], r *record, w podset.W
 // discard removes what is left of a pod's earlier life. It was added again, and removed again
 // before it could start.
 func (a *registry) discard(uid types.UID, r *record) {
-	r.Removal, r.Stop = podset.Saved, &podlife.Stop{Why: podset.NotWanted}
+	r.Recall(podset.ForRemoval, podlife.Stop{Why: podset.NotWanted})
 	r.State = podset.Next(r.State, podset.Removed)
 	a.stops.Changed()
 	a.forget(uid)
@@ -99,7 +99,8 @@ func (a *registry) abandoned(ctx *kernel.Context[Message], uid types.UID) {
 	if r := a.of[uid]; r != nil {
 		if why := r.reject; r.State == podset.Rejected && a.left(r) {
 			r.readmitted()
-			r.reject, r.Stop = why, podset.Expel(r.Pod, why, ctx.Now())
+			r.reject = why
+			r.Add(podset.ForRefusal, *podset.Expel(r.Pod, why, ctx.Now()))
 			a.reconcile(ctx)
 		}
 		return
@@ -111,8 +112,9 @@ func (a *registry) abandoned(ctx *kernel.Context[Message], uid types.UID) {
 func (a *registry) putCollecting(ref observed.PodRef) *record {
 	r := &record{Entry: podset.Entry{
 		Pod:    &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ref.UID, Namespace: ref.Namespace, Name: ref.Name}},
-		Origin: podspec.Orphan, State: podset.Collecting, Removal: podset.Saved, Stop: &podlife.Stop{Why: podset.NotWanted},
+		Origin: podspec.Orphan, State: podset.Collecting,
 	}}
+	r.Recall(podset.ForRemoval, podlife.Stop{Why: podset.NotWanted})
 	a.recallStop(r)
 	a.put(r)
 	return r

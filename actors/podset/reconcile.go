@@ -171,9 +171,8 @@ func (a *registry) orphan(ctx *kernel.Context[Message], rp observed.RuntimePod) 
 	p := podset.Orphan(rp)
 	ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(p.UID)).
 		Msg("orphaned pod found on the node: no source has it; stopping it")
-	r := &record{Entry: podset.Entry{
-		Pod: p, Origin: podspec.Orphan, Removal: podset.Saved, Stop: podset.RemovalStop(p, ctx.Now()),
-	}}
+	r := &record{Entry: podset.Entry{Pod: p, Origin: podspec.Orphan}}
+	r.Recall(podset.ForRemoval, *podset.RemovalStop(p, ctx.Now()))
 	a.recallStop(r)
 	a.put(r)
 }

@@ -110,12 +110,11 @@ func (a *registry) recallStop(r *record) {
 		r.before = &r.Pod.Status // it says more: that containers were ready
 	}
 	if !s.Since.IsZero() && r.Stop == nil && !podset.BegunSince(a.runtime[r.Pod.UID], s.Since) {
-		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
-		r.Removal = podset.Saved
+		r.Recall(podset.ForRemoval, podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted})
 	}
 	if s.Eviction != nil && r.Origin != podspec.Orphan &&
 		podset.StillEvicted(r.Origin, a.runtime[r.Pod.UID], s.Eviction.At) {
-		r.Eviction, r.Stop = podset.Saved, podset.Evicted(r.Stop, *s.Eviction)
+		r.Recall(podset.ForNode, *s.Eviction)
 	}
 }
 
@@ -142,11 +141,9 @@ func (a *registry) reportedOver(ctx *kernel.Context[Message], r *record, before 
 // remembers is the checkpoint's entry of a pod, nil for none.
 func (r *record) remembers() *stopped {
 	s := &stopped{Containers: r.restarts, FirstSandbox: r.first}
-	if r.Removal != podset.Kept && r.Origin != podspec.API {
-		s.Since, s.Grace = r.Stop.At, r.Stop.Grace
-	}
-	if r.Eviction != podset.Kept {
-		s.Eviction = r.Stop
+	removal, eviction := r.ToSave(r.Origin)
+	if s.Eviction = eviction; removal != nil {
+		s.Since, s.Grace = removal.At, removal.Grace
 	}
 	status := r.status()
 	if r.Origin.Static() && r.Stop == nil {
@@ -211,7 +208,7 @@ func (a *registry) evict(ctx *kernel.Context[Message], m Evict) {
 	}
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", m.Stop.Reason).Dur("grace", m.Stop.Grace).
 		Msg("evicting pod: " + m.Stop.Message)
-	first := r.Evict(m.Stop)
+	first := r.Add(podset.ForNode, m.Stop)
 	if first && r.State == podset.Waiting && !r.lives { // there is nothing to signal
 		r.MarkSaved()
 		a.stops.Changed()

@@ -33,8 +33,7 @@ func (e *Entry) Returns(round uint64) bool {
 // Return begins another life of a pod that has stopped.
 func (e *Entry) Return() {
 	e.Pod, e.Origin, e.State = e.DesiredAgain.Pod, e.DesiredAgain.Origin, Next(e.State, Returned)
-	e.Stop, e.StopWithoutEviction, e.Removal, e.Eviction = nil, nil, Kept, Kept
-	e.DesiredAgain, e.Deleted = nil, time.Time{}
+	e.Stops, e.DesiredAgain, e.Deleted = Stops{}, nil, time.Time{}
 	e.Down, e.GivenUp, e.HasPreviousLife = false, false, true
 }
 

@@ -33,7 +33,7 @@ func TestReturns(t *testing.T) {
 			e.DesiredAgain.Origin, e.DesiredAgain.Pod.Status.Phase = podspec.API, v1.PodSucceeded
 		}, false},
 	} {
-		e := &Entry{Pod: made("a"), Removal: Saved, Wanted: round, DesiredAgain: &Want{made("a"), podspec.File}}
+		e := &Entry{Pod: made("a"), Stops: Stops{Removal: Saved}, Wanted: round, DesiredAgain: &Want{made("a"), podspec.File}}
 		c.change(e)
 		check.Equal(t, e.Returns(round), c.want, "%s", c.name)
 	}
@@ -43,8 +43,9 @@ func TestReturn(t *testing.T) {
 	for _, from := range []State{Finished, Collecting} {
 		next := made("a")
 		e := Entry{
-			Pod: made("a"), Origin: podspec.Orphan, State: from, Stop: &podlife.Stop{At: now}, StopWithoutEviction: &podlife.Stop{At: now},
-			Removal: Saved, Eviction: Unsaved, Deleted: now,
+			Pod: made("a"), Origin: podspec.Orphan, State: from, Stops: Stops{
+				Stop: &podlife.Stop{At: now}, StopWithoutEviction: &podlife.Stop{At: now}, Removal: Saved, Eviction: Unsaved,
+			}, Deleted: now,
 			Wanted: 5, DesiredAgain: &Want{next, podspec.HTTP},
 		}
 		e.Return()

@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -15,16 +14,8 @@ type Entry struct {
 	Pod    *v1.Pod
 	Origin podspec.Origin
 	State  State
-	// Stop is how it is stopped; nil if it is not.
-	Stop *podlife.Stop
-	// Removal is the progress of a stop because no source wants the pod. Invariant: if it is not Kept,
-	// Stop is set.
-	Removal Removal
-	// Eviction is the progress of a stop that protects the node. Invariant: if it is not Kept, Stop is set.
-	Eviction Removal
-	// StopWithoutEviction is the stop to use until the eviction is in the checkpoint: what else asked for a stop. Nil if
-	// nothing did. Invariant: it is nil unless Eviction is Unsaved.
-	StopWithoutEviction *podlife.Stop
+	// Stops are why and how it is stopped.
+	Stops
 	// Deleted is when the node first knew that the apiserver deletes the pod.
 	Deleted time.Time
 	// Wanted is the last round in which a source wanted the pod. DesiredAgain is the desired pod, if that was
@@ -42,18 +33,7 @@ type Entry struct {
 }
 
 // Check says which invariant does not hold.
-func (e *Entry) Check() error {
-	switch {
-	case e.Stop == nil && e.Removal != Kept:
-		return fmt.Errorf("podset: %s: Removal: if it is not Kept, Stop is set: it is %v", e.Pod.UID, e.Removal)
-	case e.Stop == nil && e.Eviction != Kept:
-		return fmt.Errorf("podset: %s: Eviction: if it is not Kept, Stop is set: it is %v", e.Pod.UID, e.Eviction)
-	case e.StopWithoutEviction != nil && e.Eviction != Unsaved:
-		return fmt.Errorf("podset: %s: StopWithoutEviction: it is nil unless Eviction is Unsaved: that is %v",
-			e.Pod.UID, e.Eviction)
-	}
-	return nil
-}
+func (e *Entry) Check() error { return e.check(e.Pod.UID) }
 
 // Removal is the progress of the stop of a pod that no source wants, or that is evicted.
 //

@@ -11,21 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Evict adds an eviction, a preemption or the shutdown of the node to what stops the pod. The first one says why the
-// pod ends, also if it is being deleted or removed already; a later one, or one of a pod that was refused, can only end
-// it sooner. Evict reports whether it is the first. That has to be noted in the checkpoint.
-func (e *Entry) Evict(s podlife.Stop) (first bool) {
-	if first = e.Eviction == Kept && (e.Stop == nil || !e.Stop.Fail); first {
-		e.Eviction, e.StopWithoutEviction = Unsaved, e.Stop
-	}
-	e.Stop = Sooner(e.Stop, s)
-	if e.StopWithoutEviction != nil {
-		asked := e.StopWithoutEviction.Shortened(s)
-		e.StopWithoutEviction = &asked
-	}
-	return first
-}
-
 // Evictable says whether a pod still has something to stop.
 func (e *Entry) Evictable() bool {
 	switch e.State {
@@ -68,12 +53,4 @@ func (e *Entry) Spent() bool {
 // still runs goes on.
 func StillEvicted(o podspec.Origin, rp observed.RuntimePod, at time.Time) bool {
 	return o == podspec.API || Runs(rp) && !BegunSince(rp, at)
-}
-
-// Evicted is how to stop a pod that is evicted, and that the apiserver may delete meanwhile.
-func Evicted(deletion *podlife.Stop, eviction podlife.Stop) *podlife.Stop {
-	if deletion != nil {
-		eviction = eviction.Shortened(*deletion)
-	}
-	return &eviction
 }

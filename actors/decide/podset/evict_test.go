@@ -33,17 +33,17 @@ func TestEvict(t *testing.T) {
 		stop, telling, later *podlife.Stop
 	}{
 		{"a pod that runs", Entry{}, true, &eviction, nil, &eviction},
-		{"one that is being deleted", Entry{Stop: &deleted}, true, merged, short, merged},
-		{"a static pod that was removed", Entry{Stop: &deleted, Removal: Saved}, true, merged, short, merged},
-		{"one whose removal is not noted yet", Entry{Stop: &deleted, Removal: Unsaved}, true, merged, nil, merged},
-		{"one that was refused", Entry{Stop: &other}, false, otherShort, otherShort, otherShort},
-		{"one that was evicted", Entry{Stop: &other, Eviction: Saved}, false, otherShort, otherShort, otherShort},
-		{"one whose eviction is not noted yet", Entry{Stop: &other, Eviction: Unsaved}, false, otherShort, nil, otherShort},
-		{"one that is deleted, and whose eviction is not noted yet", Entry{Stop: &other, StopWithoutEviction: &deleted, Eviction: Unsaved},
+		{"one that is being deleted", Entry{Stops: Stops{Stop: &deleted}}, true, merged, short, merged},
+		{"a static pod that was removed", Entry{Stops: Stops{Stop: &deleted, Removal: Saved}}, true, merged, short, merged},
+		{"one whose removal is not noted yet", Entry{Stops: Stops{Stop: &deleted, Removal: Unsaved}}, true, merged, nil, merged},
+		{"one that was refused", Entry{Stops: Stops{Stop: &other}}, false, otherShort, otherShort, otherShort},
+		{"one that was evicted", Entry{Stops: Stops{Stop: &other, Eviction: Saved}}, false, otherShort, otherShort, otherShort},
+		{"one whose eviction is not noted yet", Entry{Stops: Stops{Stop: &other, Eviction: Unsaved}}, false, otherShort, nil, otherShort},
+		{"one that is deleted, and whose eviction is not noted yet", Entry{Stops: Stops{Stop: &other, StopWithoutEviction: &deleted, Eviction: Unsaved}},
 			false, otherShort, short, otherShort},
 	} {
 		e := c.entry
-		check.Equal(t, e.Evict(eviction), c.first, "%s: it is the first", c.name)
+		check.Equal(t, e.Add(ForNode, eviction), c.first, "%s: it is the first", c.name)
 		wantStop(t, c.name+", the stop", e.Stop, c.stop)
 		wantStop(t, c.name+", before it is noted", e.EffectiveStop(), c.telling)
 		if e.StopWithoutEviction != nil && e.Eviction != Unsaved {
@@ -67,16 +67,16 @@ func wantStop(t *testing.T, what string, got, want *podlife.Stop) {
 	}
 }
 
-// TestStopBy: a deletion does not wait until an eviction is noted.
-func TestStopBy(t *testing.T) {
+// TestDeletionOfAnEvicted: a deletion does not wait until an eviction is noted.
+func TestDeletionOfAnEvicted(t *testing.T) {
 	eviction := podlife.Stop{At: now, Grace: time.Minute, Reason: "Evicted", Fail: true}
 	deleted := podlife.Stop{At: now, Grace: 30 * time.Second, Why: "deleted"}
 	sooner := podlife.Stop{At: now, Grace: 10 * time.Second, Why: "deleted again"}
 	e := Entry{}
-	e.Evict(eviction)
-	e.StopBy(deleted)
+	e.Add(ForNode, eviction)
+	e.Add(ForDeletion, deleted)
 	wantStop(t, "deleted", e.EffectiveStop(), &deleted)
-	e.StopBy(sooner)
+	e.Add(ForDeletion, sooner)
 	shorter := deleted
 	shorter.Grace = 10 * time.Second
 	wantStop(t, "deleted with a shorter grace period", e.EffectiveStop(), &shorter)
@@ -84,7 +84,7 @@ func TestStopBy(t *testing.T) {
 	shorter = eviction
 	shorter.Grace = 10 * time.Second
 	wantStop(t, "the eviction is noted", e.EffectiveStop(), &shorter)
-	e.StopBy(podlife.Stop{At: now})
+	e.Add(ForDeletion, podlife.Stop{At: now})
 	shorter.Grace = 0
 	wantStop(t, "deleted by force", e.EffectiveStop(), &shorter)
 	if e.StopWithoutEviction != nil {
@@ -110,7 +110,8 @@ func TestSpent(t *testing.T) {
 	ended := func(reason string, change func(*Entry)) *Entry {
 		p := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}
 		e := &Entry{
-			Pod: p, Origin: podspec.API, State: Finished, Eviction: Saved, Stop: &podlife.Stop{Reason: reason, Fail: true},
+			Pod: p, Origin: podspec.API, State: Finished,
+			Stops: Stops{Eviction: Saved, Stop: &podlife.Stop{Reason: reason, Fail: true}},
 		}
 		change(e)
 		return e

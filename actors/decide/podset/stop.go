@@ -101,15 +101,6 @@ func Deletion(p *v1.Pod, since, now time.Time) (*podlife.Stop, time.Time) {
 	return s, since
 }
 
-// Sooner is how to stop a pod that is asked to stop again: never later than before. If the node ends it by its own
-// decision, that is why it ends (podlife.Stop.Merged).
-func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
-	if before != nil {
-		next = before.Merged(next)
-	}
-	return &next
-}
-
 // Released says whether the apiserver has no pod e any more, so that the scheduler has given what it holds to others.
 func (e *Entry) Released() bool {
 	return e.DesiredAgain == nil && (e.Origin == podspec.API && e.Removal != Kept ||
@@ -137,39 +128,6 @@ func InTheWay(all iter.Seq[*Entry]) (out []*Entry) {
 		}
 	}
 	return out
-}
-
-// StopBy adds a stop that needs no note in the checkpoint.
-func (e *Entry) StopBy(s podlife.Stop) {
-	e.Stop = Sooner(e.Stop, s)
-	if e.Eviction == Unsaved {
-		e.StopWithoutEviction = Sooner(e.StopWithoutEviction, s)
-	}
-}
-
-// MarkSaved says that the stop is in the checkpoint, or can't be written. It reports whether the pod's actor waited for
-// that.
-func (e *Entry) MarkSaved() bool {
-	waited := e.Removal == Unsaved || e.Eviction == Unsaved
-	if e.Removal == Unsaved {
-		e.Removal = Saved
-	}
-	if e.Eviction == Unsaved {
-		e.Eviction, e.StopWithoutEviction = Saved, nil
-	}
-	return waited
-}
-
-// EffectiveStop is the stop that the pod's actor may know now; nil for none.
-func (e *Entry) EffectiveStop() *podlife.Stop {
-	switch {
-	case e.Removal == Unsaved:
-		return nil
-	case e.Eviction == Unsaved:
-		return e.StopWithoutEviction
-	default:
-		return e.Stop
-	}
 }
 
 // Unknown are the pods of the runtime that must stop because no source has them, in order of UID.

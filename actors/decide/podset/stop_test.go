@@ -150,7 +150,7 @@ func TestInTheWay(t *testing.T) {
 		{"the successor is being deleted", func(s *setting) { s.next.Stop = graceful }, false},
 	} {
 		s := setting{
-			old:  &Entry{Pod: made("web#1"), Origin: podspec.API, State: Running, Stop: graceful, Removal: Saved},
+			old:  &Entry{Pod: made("web#1"), Origin: podspec.API, State: Running, Stops: Stops{Stop: graceful, Removal: Saved}},
 			next: &Entry{Pod: made("web#2"), Origin: podspec.API, State: Waiting},
 		}
 		c.change(&s)
