@@ -9,7 +9,7 @@ type Advice struct {
 	Next string
 }
 
-// advice is, by gate and by waiting reason, what people are told. A gate without a reason of its own has an entry for "".
+// advice is, by gate and by waiting reason, what people are told. A gate without a reason of its own has one for "".
 var advice = [...]map[string]Advice{
 	Backoff: {
 		"CrashLoopBackOff": {

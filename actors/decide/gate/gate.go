@@ -1,5 +1,5 @@
-// Package gate lists what a container waits for that is to be created, and what people are told meanwhile. It is for the
-// plan, which looks at the gates, and for all that show what the plan says.
+// Package gate lists what a container waits for that is to be created, and what people are told meanwhile. It is for
+// the plan, which looks at the gates, and for all that show what the plan says.
 package gate
 
 // Gate is one of the conditions for creating a container: it may be created when all gates are open. The plan

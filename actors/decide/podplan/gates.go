@@ -98,8 +98,8 @@ func (p *planner) ofPod(at gate.Gate) Waiting {
 	return w
 }
 
-// wait records why a container doesn't run. Without a reason it records the default one. An earlier record stands: it is
-// more specific.
+// wait records why a container doesn't run. Without a reason it records the default one. An earlier record stands: it
+// is more specific.
 func (p *planner) wait(name string, w Waiting) {
 	if p.waits.Has(name) {
 		return

@@ -16,7 +16,7 @@ import (
 //	ForDeletion  the apiserver deletes it, also by force    no: it says again   at once
 //	ForRelease   the apiserver has it no more               no: it says again   at once
 //	ForRemoval   no other source wants it                   yes, with grace     when it is saved
-//	ForNode      eviction, preemption, shutdown             yes, all of it      at once to end sooner, when it is saved why
+//	ForNode      eviction, preemption, shutdown             yes, all of it      at once to end sooner, why when saved
 //	ForRefusal   admission, after it has begun              no: judged again    at once
 //
 // If several ask, none makes the pod end later than the one before, and the first ForNode says why it ends
@@ -57,7 +57,8 @@ func (s *Stops) check(uid types.UID) error {
 	case s.Stop == nil && s.Eviction != Kept:
 		return fmt.Errorf("podset: %s: Eviction: if it is not Kept, Stop is set: it is %v", uid, s.Eviction)
 	case s.StopWithoutEviction != nil && s.Eviction != Unsaved:
-		return fmt.Errorf("podset: %s: StopWithoutEviction: it is nil unless Eviction is Unsaved: that is %v", uid, s.Eviction)
+		return fmt.Errorf("podset: %s: StopWithoutEviction: it is nil unless Eviction is Unsaved: that is %v",
+			uid, s.Eviction)
 	}
 	return nil
 }
