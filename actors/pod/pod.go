@@ -100,15 +100,20 @@ type pod struct {
 	uid  types.UID
 	deps *Deps
 
-	// want is nil until assigned. hinted: something has happened in the runtime since the actor began and before that.
+	// want is nil until assigned.
 	want   *v1.Pod
-	hinted bool
 	origin podspec.Origin
 	rank   int64
 	// first is Assign.FirstSandbox.
 	first uint32
 	life  podlife.State
-	stop  *podlife.Stop
+	// told is the life last reported to podset. down and resists were reported with it.
+	told          podlife.State
+	down, resists bool
+	// hinted: something has happened in the runtime since the actor began and before it was assigned.
+	hinted   bool
+	finished bool
+	stop     *podlife.Stop
 
 	machine Machine
 
@@ -136,12 +141,8 @@ type pod struct {
 	// sent is the status last reported to podset, at sentAt; nil if all must be reported.
 	sent   *v1.PodStatus
 	sentAt time.Time
-	// told is the life last reported to podset.
-	told     podlife.State
-	troubled string // the trouble last reported to podset
-	down     bool   // as last reported to podset
-	resists  bool   // the same
-	finished bool
+	// troubled is the trouble last reported to podset.
+	troubled string
 }
 
 // Check implements kernel.Checked.

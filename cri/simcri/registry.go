@@ -80,6 +80,8 @@ type image struct {
 	name   string // normalized
 	id     string
 	digest string // repository@sha256:…
+	// digests has digest, and tags the name if that is no digest: what is shown of all images shares them.
+	digests, tags []string
 	size   uint64
 	uid    *int64
 	user   string
@@ -131,10 +133,12 @@ func newImage(full string) *image {
 	img := &image{name: full, id: "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte("image "+full)))}
 	repository, digest, ok := strings.Cut(full, "@")
 	if !ok {
+		img.tags = []string{full}
 		repository = full[:strings.LastIndexByte(full, ':')]
 		digest = "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte("manifest "+full)))
 	}
 	img.digest = repository + "@" + digest
+	img.digests = []string{img.digest}
 	h := fnv.New64a()
 	h.Write([]byte(full)) //nolint:errcheck // a hash takes everything
 	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
@@ -144,14 +148,10 @@ func newImage(full string) *image {
 }
 
 func (i *image) observe() observed.Image {
-	o := observed.Image{
-		ID: i.id, RepoDigests: []string{i.digest}, SizeBytes: i.size, Pinned: i.pinned,
+	return observed.Image{
+		ID: i.id, RepoTags: i.tags, RepoDigests: i.digests, SizeBytes: i.size, Pinned: i.pinned,
 		UID: i.uid, Username: i.user,
 	}
-	if !strings.Contains(i.name, "@") {
-		o.RepoTags = []string{i.name}
-	}
-	return o
 }
 
 // normalName completes an image's name as containerd does: with registry, and tag or digest.

@@ -179,7 +179,7 @@ func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 			}
 		}
 		if !own {
-			out, own = slices.Clone(have), true
+			out, own = append(make([]v1.PodCondition, 0, max(len(have), len(want))), have...), true
 		}
 		if j >= 0 {
 			out[j] = n
