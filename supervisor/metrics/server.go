@@ -16,7 +16,7 @@ import (
 
 // serverMetrics are those of the servers of the node, and of pulls of images.
 type serverMetrics struct {
-	served                 *prometheus.CounterVec
+	served, webSockets     *prometheus.CounterVec
 	servedTimes, pullTimes *prometheus.HistogramVec
 	inflight               *prometheus.GaugeVec
 }
@@ -26,6 +26,8 @@ func (m *Metrics) newServerMetrics() serverMetrics {
 	return serverMetrics{
 		served: m.counters("kubelet_http_requests_total",
 			"Number of the http requests received since the server started", request...),
+		webSockets: m.counters("kubelet_websocket_streaming_requests_total",
+			"Total number of WebSocket streaming requests (exec/attach/portforward) received by the kubelet.", "subresource"),
 		servedTimes: m.histograms("kubelet_http_requests_duration_seconds", "Duration in seconds to serve http requests",
 			prometheus.DefBuckets, request...),
 		inflight: m.gauges("kubelet_http_inflight_requests", "Number of the inflight http requests", request...),
@@ -51,6 +53,9 @@ func (m *Metrics) Served(r serve.Served) (done func()) {
 		m.servedTimes.WithLabelValues(labels...).Observe(time.Since(begun).Seconds())
 	}
 }
+
+// WebSocket counts a WebSocket that a streams.Config tells of.
+func (m *Metrics) WebSocket(subresource string) { m.webSockets.WithLabelValues(subresource).Inc() }
 
 // longRunning are the paths that a kubelet labels so: followed logs are not.
 var longRunning = map[string]bool{"exec": true, "attach": true, "portForward": true, "debug": true}

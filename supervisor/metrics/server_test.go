@@ -38,6 +38,7 @@ func TestServer(t *testing.T) {
 	m := check.Value(metrics.New(metrics.Config{Node: "n", Version: "v1.36.0", Began: time.Now()}))(t)
 	ended := m.Served(serve.Served{Method: "GET", Path: "exec"})
 	m.Served(serve.Served{ReadOnly: true, Method: "other", Path: "metrics/cadvisor"})()
+	m.WebSocket("exec")
 	m.ServerCertificate(func() (*tls.Certificate, error) { return nil, errors.New("none yet") })
 	m.ClientCertificate(func() *tls.Certificate {
 		return &tls.Certificate{Leaf: &x509.Certificate{NotAfter: time.Now().Add(-time.Hour)}}
@@ -56,6 +57,7 @@ func TestServer(t *testing.T) {
 		`kubelet_http_inflight_requests{long_running="true",method="GET",path="exec",server_type="readwrite"} 1`,
 		`kubelet_http_requests_duration_seconds_count{long_running="false",method="other",path="metrics/cadvisor",server_type="readonly"} 1`,
 		`kubelet_http_inflight_requests{long_running="false",method="other",path="metrics/cadvisor",server_type="readonly"} 0`,
+		`kubelet_websocket_streaming_requests_total{subresource="exec"} 1`,
 		`kubelet_certificate_manager_server_ttl_seconds +Inf`,
 		`kubelet_certificate_manager_client_ttl_seconds -3600`,
 		`kubelet_certificate_manager_client_expiration_renew_errors 1`,

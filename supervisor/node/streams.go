@@ -14,7 +14,7 @@ func (d *nodeDaemon) openStreams() ([]serve.Route, error) {
 	if !ok || !*d.Config.Kubelet().EnableDebuggingHandlers {
 		return nil, nil
 	}
-	all, err := streams.New(streams.Config{Runtime: rt, Pods: d.find, Log: d.Log})
+	all, err := streams.New(streams.Config{Runtime: rt, Pods: d.find, WebSocket: d.counters.WebSocket, Log: d.Log})
 	if err != nil {
 		return nil, err
 	}

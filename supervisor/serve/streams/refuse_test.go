@@ -157,6 +157,9 @@ func TestConfig(t *testing.T) {
 	if err := (streams.Config{Runtime: &fakeRuntime{}}).Validate(); err == nil {
 		t.Error("a configuration without pods is taken")
 	}
+	if err := (streams.Config{Runtime: &fakeRuntime{}, Pods: failing}).Validate(); err == nil {
+		t.Error("a configuration that nobody counts for is taken")
+	}
 	w := newWorld(t, func(c *streams.Config) { c.Pods = failing })
 	if status, text := w.ask(t, "POST", "/run/shop/web/app?cmd=ls", ""); status != 500 || text != "nobody answers" {
 		t.Errorf("%d %q", status, text)

@@ -37,7 +37,7 @@ func (s *Streams) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.process(w, r, to, options)
+	return s.process(w, r, "exec", to, options)
 }
 
 func (s *Streams) attach(w http.ResponseWriter, r *http.Request) error {
@@ -63,7 +63,7 @@ func (s *Streams) attach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.process(w, r, to, options)
+	return s.process(w, r, "attach", to, options)
 }
 
 func (s *Streams) portForward(w http.ResponseWriter, r *http.Request) error {
@@ -91,20 +91,24 @@ func (s *Streams) portForward(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.carry(w, r, to, func(l *link) http.Handler {
 		if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
+			s.config.WebSocket("portforward")
 			return tunnel{l}
 		}
 		return l.asItIs()
 	})
 }
 
-// process connects a client with the streams of a process.
-func (s *Streams) process(w http.ResponseWriter, r *http.Request, text string, o port.StreamOptions) error {
+// process connects a client with the streams of a process, by a subresource of its pod.
+func (s *Streams) process(
+	w http.ResponseWriter, r *http.Request, subresource, text string, o port.StreamOptions,
+) error {
 	to, err := location(text)
 	if err != nil {
 		return err
 	}
 	return s.carry(w, r, to, func(l *link) http.Handler {
 		if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+			s.config.WebSocket(subresource)
 			return translator{l, o}
 		}
 		return l.asItIs()

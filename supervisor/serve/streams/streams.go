@@ -45,7 +45,10 @@ type Config struct {
 	// Pods are the pods of this name that the node has, the newest first: there may be one that ends
 	// and one that comes. They are not changed.
 	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
-	Log  zerolog.Logger
+	// WebSocket is told of each WebSocket that the runtime does not speak, for metrics. subresource is exec, attach or
+	// portforward.
+	WebSocket func(subresource string)
+	Log       zerolog.Logger
 }
 
 // Validate reports what is wrong with the configuration.
@@ -55,6 +58,8 @@ func (c Config) Validate() error {
 		return errors.New("streams: Runtime is not set")
 	case c.Pods == nil:
 		return errors.New("streams: Pods is not set")
+	case c.WebSocket == nil:
+		return errors.New("streams: WebSocket is not set")
 	}
 	return nil
 }

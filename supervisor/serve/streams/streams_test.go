@@ -24,6 +24,7 @@ import (
 	crirc "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -369,4 +370,28 @@ func roundTrip(conn httpstream.Connection, id, port int) error {
 		return fmt.Errorf("%d bytes came back, want %d", len(got), len(want))
 	}
 	return nil
+}
+
+// TestWebSocketsAreCounted: those that are translated or tunneled are, and those that the runtime speaks are not.
+func TestWebSocketsAreCounted(t *testing.T) {
+	told := make(chan string, 10)
+	w := newWorld(t, func(c *streams.Config) { c.WebSocket = func(subresource string) { told <- subresource } })
+	w.port = answering
+	for name, open := range protocols {
+		for _, path := range []string{"/exec/shop/web/app?output=1&command=exit&command=0", "/attach/shop/web/nobody?output=1"} {
+			e := check.Value(open(&rest.Config{}, "http://"+w.relay.Addr().String()+path))(t)
+			err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
+			check.Equal(t, err == nil, strings.HasPrefix(path, "/exec"), "%s by %s", path, name)
+		}
+	}
+	for name, dialer := range forwards {
+		conn, _, err := check.Value(dialer(w))(t).Dial("portforward.k8s.io")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		conn.Close()
+	}
+	check.Equal(t, <-told, "exec", "the first WebSocket")
+	check.Equal(t, <-told, "portforward", "the second one")
+	check.Equal(t, len(told), 0, "others")
 }

@@ -268,7 +268,7 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	below.Start()
 	t.Cleanup(below.Close)
 	c := streams.Config{
-		Runtime: w.fakeRuntime, Log: zerolog.New(check.Log(t)),
+		Runtime: w.fakeRuntime, WebSocket: func(string) {}, Log: zerolog.New(check.Log(t)),
 		Pods: func(_ context.Context, namespace, name string) ([]*v1.Pod, error) {
 			if namespace != "shop" || name != "web" {
 				return nil, nil
