@@ -66,7 +66,10 @@ type Config struct {
 	Draw func() float64
 	// Failed is called for each failed request of Run; nil if unused.
 	Failed func()
-	Log    zerolog.Logger
+	// Rotated is called for each certificate that took the place of another, with how long that one had been valid; nil
+	// if unused.
+	Rotated func(lived time.Duration)
+	Log     zerolog.Logger
 }
 
 // Validate says what is missing: a mistake of the program.
@@ -230,8 +233,12 @@ func (k *Keeper) request(
 		k.config.Log.Warn().Str("error", err.Error()).Msg("cannot remove old certificate files")
 	}
 	k.mu.Lock()
+	old := k.has
 	k.has = has
 	k.mu.Unlock()
+	if old != nil && k.config.Rotated != nil {
+		k.config.Rotated(time.Since(old.Leaf.NotBefore))
+	}
 	k.config.Log.Info().Str("signer", k.config.SignerName).Time("until", has.Leaf.NotAfter).Msg("certificate issued")
 	return nil
 }

@@ -44,6 +44,8 @@ type cluster struct {
 	absent          error
 	asked           map[string]*certificates.CertificateSigningRequest
 	looks           map[string]int
+	// lived is how long certificates had been valid that were replaced.
+	lived []time.Duration
 }
 
 func newCluster(t *testing.T, life time.Duration) *cluster {
@@ -142,6 +144,7 @@ func keeper(t *testing.T, dir string, c *cluster, w *wishes) *csr.Keeper {
 		Signer: c, SignerName: certificates.KubeletServingSignerName, Usages: []certificates.KeyUsage{certificates.UsageServerAuth},
 		Template: w.get, Store: csr.Store{Dir: dir, Name: "kubelet-server"}, Draw: func() float64 { return 0.5 }, Log: zerolog.Nop(),
 		Pending: filepath.Join(dir, "key.tmp"),
+		Rotated: func(lived time.Duration) { c.set(func() { c.lived = append(c.lived, lived) }) },
 	}))(t)
 	return k
 }
@@ -188,6 +191,9 @@ func TestLifeOfACertificate(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
+		if l := c.lived; len(l) != 2 || l[0] < 80*time.Hour || l[0] > 81*time.Hour || l[1] > 3*time.Hour {
+			t.Errorf("the certificates before the second and the third had been valid for %v", l)
+		}
 		again := keeper(t, dir, c, w)
 		if got := again.Current(); got == nil || !bytes.Equal(got.Certificate[0], third.Certificate[0]) {
 			t.Error("what there was is not found again")

@@ -97,6 +97,14 @@ func (m *Metrics) ServerRenewals() (failed func()) {
 	return m.renewals("kubelet_server_expiration_renew_errors")
 }
 
+// ServerRotations gives what counts how long the certificates of the server had been valid that were replaced. It is
+// there where ServerRenewals is.
+func (m *Metrics) ServerRotations() (rotated func(lived time.Duration)) {
+	age := m.histogram("kubelet_certificate_manager_server_rotation_seconds",
+		"Histogram of the number of seconds the previous certificate lived before being rotated.", rotationBuckets)
+	return func(lived time.Duration) { age.Observe(lived.Seconds()) }
+}
+
 // ClientRenewals is ServerRenewals for the certificate that the node shows its
 // apiserver.
 func (m *Metrics) ClientRenewals() (failed func()) {
@@ -108,7 +116,9 @@ func (m *Metrics) renewals(name string) (failed func()) {
 }
 
 var (
-	pullBuckets = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+	// rotationBuckets are a minute, an hour, 4 hours, a day, a week, and 1, 3, 6, 12 and 48 months.
+	rotationBuckets = []float64{60, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000}
+	pullBuckets     = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 	// imageSizes are the labels of sizes, and above how many MiB each begins.
 	imageSizes = []struct {
 		above uint64

@@ -44,6 +44,7 @@ func TestServer(t *testing.T) {
 		return &tls.Certificate{Leaf: &x509.Certificate{NotAfter: time.Now().Add(-time.Hour)}}
 	})
 	m.ClientRenewals()()
+	m.ServerRotations()(24 * time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as that of a pull, once it has ended
 	for _, size := range []uint64{0, 1, 10 << 20, 10<<20 + 1, 600 << 20, 200 << 30} {
@@ -61,6 +62,8 @@ func TestServer(t *testing.T) {
 		`kubelet_certificate_manager_server_ttl_seconds +Inf`,
 		`kubelet_certificate_manager_client_ttl_seconds -3600`,
 		`kubelet_certificate_manager_client_expiration_renew_errors 1`,
+		`kubelet_certificate_manager_server_rotation_seconds_bucket{le="14400"} 0`,
+		`kubelet_certificate_manager_server_rotation_seconds_bucket{le="86400"} 1`,
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="N/A"} 1`,
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 2`,
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="10MB-100MB"} 1`,

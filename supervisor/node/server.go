@@ -176,7 +176,7 @@ func (d *nodeDaemon) certificate(k *kubelet.KubeletConfiguration) (serve.Certifi
 		}
 		return serve.Requested(serve.RequestedConfig{
 			Until: until, Dir: dir, Node: d.name, Signer: d.client, Draw: rand.Float64,
-			Failed: d.counters.ServerRenewals(), Log: d.Log,
+			Failed: d.counters.ServerRenewals(), Rotated: d.counters.ServerRotations(), Log: d.Log,
 			Addresses: d.nodeAddresses, DNSOnly: d.Config.Gates().Enabled("AllowDNSOnlyNodeCSR"),
 		})
 	case k.TLSCertFile != "":

@@ -229,9 +229,10 @@ type RequestedConfig struct {
 	DNSOnly   bool
 	Signer    csr.Signer
 	Draw      func() float64
-	// Failed is called for each failed request; nil if unused.
-	Failed func()
-	Log    zerolog.Logger
+	// Failed is called for each failed request, Rotated as csr.Config has it; nil if unused.
+	Failed  func()
+	Rotated func(lived time.Duration)
+	Log     zerolog.Logger
 	// Until is shown while there is no signed one; nil for none.
 	Until Certificate
 }
@@ -252,7 +253,7 @@ func Requested(c RequestedConfig) (Certificate, error) {
 		// No key encipherment: the keys are elliptic.
 		Usages:   []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth},
 		Template: func() *x509.CertificateRequest { return request(c.Node, c.Addresses(), c.DNSOnly) },
-		Store:    RequestedIn(c.Dir), Draw: c.Draw, Failed: c.Failed, Log: c.Log,
+		Store:    RequestedIn(c.Dir), Draw: c.Draw, Failed: c.Failed, Rotated: c.Rotated, Log: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the server's certificate: %w", err)
