@@ -33,7 +33,9 @@ var (
 	pendingResizes = described("kubelet_pod_pending_resizes",
 		"Number of pending resizes for pods, by reason (deferred, infeasible) and priority_bucket (system-critical, high "+
 			"from 100000, medium, normal for 0, low, very-low to -1000).", "reason", "priority_bucket")
-	resizing = described("kubelet_pod_in_progress_resizes", "Number of in-progress resizes for pods.")
+	resizing  = described("kubelet_pod_in_progress_resizes", "Number of in-progress resizes for pods.")
+	debugging = described("kubelet_managed_ephemeral_containers",
+		"Current number of ephemeral containers in pods managed by this kubelet.")
 
 	readyPods = described("troupe_pods_ready", "Number of pods that are ready.")
 	problems  = described("troupe_manifest_problems", "Number of problems in manifests of static pods.")
@@ -62,6 +64,8 @@ type podCounts struct {
 	// pending are resizes by reason and bucket of their priority.
 	pending  map[[2]string]int
 	resizing int
+	// ephemeral are containers of all pods, also of those that have ended.
+	ephemeral int
 }
 
 // count is pure: what gauges show of the pods of a node.
@@ -95,6 +99,9 @@ func (c *podCounts) add(p *podview.Pod) {
 			c.exited++
 		case k.ID != "":
 			c.created++
+		}
+		if k.Kind == podspec.Ephemeral.String() {
+			c.ephemeral++
 		}
 	}
 	if runs {
@@ -193,6 +200,7 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(mirrorPods, p.mirrors)
 	gauge(resizing, c.resizing)
+	gauge(debugging, c.ephemeral)
 	gauge(problems, p.problems)
 	ready := 0
 	if p.synced {

@@ -82,7 +82,7 @@ func asked() metrics.Asked {
 var view = podview.View{Ready: true, Mirrors: 2, Pods: []podview.Pod{
 	{Source: "api", Life: "Syncing", Phase: "Running", Ready: true, Containers: []podview.Container{{ID: "1", State: "running"}, {ID: "2", State: "waiting", Last: &podview.End{}}}},
 	{Source: "file", Life: "Syncing", Phase: "Pending", Resizing: true, Containers: []podview.Container{{ID: "3", State: "running"}}},
-	{Source: "api", Life: "Terminating", Phase: "Running", ResizePending: "Deferred", Priority: new(int32(2_000_000_000)), Containers: []podview.Container{{ID: "4", State: "terminated"}}},
+	{Source: "api", Life: "Terminating", Phase: "Running", ResizePending: "Deferred", Priority: new(int32(2_000_000_000)), Containers: []podview.Container{{ID: "4", State: "terminated", Kind: "ephemeral"}}},
 	{Source: "api", Life: "Rejected", Phase: "Failed"},
 	{Source: "orphan", Life: "Terminating", Phase: "Unknown"},
 	{Source: "file", Life: "Terminating", Phase: "Pending", Removed: true},
@@ -245,6 +245,7 @@ func TestWhatIsAskedAtAScrape(t *testing.T) {
 		{"kubelet_mirror_pods", "", 2},
 		{"kubelet_pod_pending_resizes", "priority_bucket=system-critical reason=deferred", 1},
 		{"kubelet_pod_in_progress_resizes", "", 1},
+		{"kubelet_managed_ephemeral_containers", "", 1},
 		{"troupe_pods_ready", "", 1},
 		{"troupe_ready", "", 1},
 		{"troupe_scrape_error", "", 0},

@@ -467,7 +467,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_image_manager_", "see kubelet_runtime_operations_total{operation_type=\"pull_image\"}"},
 	{"kubelet_imagemanager_inmemory_", "all records are in memory: see kubelet_imagemanager_ondisk_pulledrecords"},
 	{"kubelet_sleep_action_terminated_early_total", "see troupe_effect_duration_seconds"},
-	{"kubelet_managed_ephemeral_containers", "see kubelet_started_containers_total{container_type=\"ephemeral_container\"}"},
 	{"kubelet_metrics_provider", "of the kubelet's choice between cAdvisor and the runtime"},
 	{"kubelet_node_startup_pre_kubelet_duration_seconds", "what the machine did before is not known; node_boot_time_seconds of the node exporter is"},
 	{"kubelet_orphan_pod_cleaned_volumes", "see troupe_effect_duration_seconds{kind=\"UnmountPod\"}"},
