@@ -73,8 +73,8 @@ func (a *api) Patch(ctx context.Context, p port.APIPatch, done func(port.APIObje
 	})
 }
 
-// startup is how long it took the node to be there. It is a collector of four
-// gauges and their sum, each there once it is known, of a Node that this agent has made.
+// startup is how long it took the node to be there. It is a collector of four gauges, and of the sum of the last
+// three, each there once it is known, of a Node that this agent has made.
 type startup struct {
 	config Config
 	mu     sync.Mutex
@@ -115,6 +115,8 @@ func (s *startup) wrote(o port.APIObject, err error, made bool) {
 }
 
 var (
+	preAgent = prometheus.NewDesc("kubelet_node_startup_pre_kubelet_duration_seconds",
+		"Duration in seconds of node startup before kubelet starts.", nil, nil)
 	preRegistration = prometheus.NewDesc("kubelet_node_startup_pre_registration_duration_seconds",
 		"Duration in seconds of node startup before registration.", nil, nil)
 	registration = prometheus.NewDesc("kubelet_node_startup_registration_duration_seconds",
@@ -127,7 +129,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s *startup) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{preRegistration, registration, postRegistration, wholeStartup} {
+	for _, d := range []*prometheus.Desc{preAgent, preRegistration, registration, postRegistration, wholeStartup} {
 		to <- d
 	}
 }
@@ -143,6 +145,7 @@ func (s *startup) Collect(to chan<- prometheus.Metric) {
 		desc        *prometheus.Desc
 		since, till time.Time
 	}{
+		{preAgent, s.config.Booted, s.config.Began},
 		{preRegistration, s.config.Began, s.asked}, {registration, s.asked, s.registered},
 		{postRegistration, s.registered, s.ready}, {wholeStartup, s.config.Began, s.ready},
 	} {

@@ -27,8 +27,8 @@ type Config struct {
 	// build information.
 	Version, Commit string
 	CgroupV2        bool
-	// Began is when the process did.
-	Began time.Time
+	// Began is when the process did. Booted is when the machine did; zero if it is not known.
+	Began, Booted time.Time
 }
 
 // Validate says what is missing.

@@ -40,7 +40,7 @@ var now = time.Unix(1_700_000_000, 0)
 func fresh(t *testing.T) *metrics.Metrics {
 	t.Helper()
 	return check.Value(
-		metrics.New(metrics.Config{Node: "n1", Version: "v1.36.6+troupe.devel", CgroupV2: true, Began: now}))(t)
+		metrics.New(metrics.Config{Node: "n1", Version: "v1.36.6+troupe.devel", CgroupV2: true, Began: now, Booted: now.Add(-time.Minute)}))(t)
 }
 
 // system is a kernel of actors that says what a test wants.

@@ -64,7 +64,7 @@ func TestPodStarts(t *testing.T) {
 func TestNodeStartup(t *testing.T) {
 	m := fresh(t)
 	a := m.API(&apiserver{})
-	names := []string{"pre_registration", "registration", "post_registration"}
+	names := []string{"pre_kubelet", "pre_registration", "registration", "post_registration"}
 	there := func() (out []string) {
 		families := scrape(t, m, asked(), "/metrics")
 		for _, n := range names {
@@ -88,8 +88,9 @@ func TestNodeStartup(t *testing.T) {
 		patch,
 	} {
 		step()
-		check.Same(t, there(), names[:[]int{0, 0, 2, 3}[i]], "after step %d there", i)
+		check.Same(t, there(), names[:[]int{0, 0, 3, 4}[i]], "after step %d there", i)
 	}
+	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{{"kubelet_node_startup_pre_kubelet_duration_seconds", "", 60}})
 }
 
 // TestCounted: what becomes of pods.

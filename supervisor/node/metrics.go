@@ -21,7 +21,8 @@ import (
 // counters are those of this agent.
 func counters(m *machine, name string) (*metrics.Metrics, error) {
 	return metrics.New(metrics.Config{
-		Node: name, Version: version.Kubernetes(), Commit: version.Commit(), CgroupV2: m.cgroups.v2, Began: time.Now(),
+		Node: name, Version: version.Kubernetes(), Commit: version.Commit(), CgroupV2: m.cgroups.v2,
+		Began: time.Now(), Booted: resourceuse.New().Booted(),
 	})
 }
 

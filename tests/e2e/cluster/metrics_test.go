@@ -468,7 +468,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_imagemanager_inmemory_", "all records are in memory: see kubelet_imagemanager_ondisk_pulledrecords"},
 	{"kubelet_sleep_action_terminated_early_total", "see troupe_effect_duration_seconds"},
 	{"kubelet_metrics_provider", "of the kubelet's choice between cAdvisor and the runtime"},
-	{"kubelet_node_startup_pre_kubelet_duration_seconds", "what the machine did before is not known; node_boot_time_seconds of the node exporter is"},
 	{"kubelet_orphan_pod_cleaned_volumes", "see troupe_effect_duration_seconds{kind=\"UnmountPod\"}"},
 	{"kubelet_orphaned_runtime_pods_total", "see kubelet_working_pods{config=\"runtime_only\"}"},
 	{"kubelet_restarted_pods_total", "of static pods with the UID of one that ended: not counted"},

@@ -19,7 +19,7 @@ import (
 
 // Node reads what all of this machine uses. Parts are cgroups with names.
 func (m *Meter) Node(name string, parts map[string]string, depth usage.Depth) usage.Node {
-	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", depth)}
+	n := usage.Node{Name: name, Booted: m.Booted(), Cgroup: m.Cgroup("/", depth)}
 	info := m.memory()
 	n.Memory, n.SwapTotal = info.of("MemTotal"), info.of("SwapTotal")
 	// The limits of the machine's own cgroup, as cAdvisor has them: swap alone, without memory.
@@ -130,8 +130,8 @@ func (m *Meter) processors() *usage.CPU {
 	return &c
 }
 
-// booted is when the machine began.
-func (m *Meter) booted() time.Time {
+// Booted is when the machine began; zero if the kernel does not say it.
+func (m *Meter) Booted() time.Time {
 	at, _ := kernelfile.Field(filepath.Join(m.proc, "stat"), "btime ")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
