@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/pressure/oomkills"
 	"github.com/troupe-dev/troupe/supervisor/host/probe/network"
 	"github.com/troupe-dev/troupe/supervisor/host/shutdown/logind"
-	"github.com/troupe-dev/troupe/supervisor/host/volume"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/tmpfs"
 )
 
 // optional are the ports that a node can do without, in the order in which they are connected. Each function has all
@@ -60,7 +60,7 @@ func (d *nodeDaemon) connectPorts(context.Context) error {
 		told = append(told, port.Event{Reason: "CheckLimitsForResolvConf", Message: text})
 	}
 	if d.onRealMachine() {
-		told = append(told, d.machine.nodeEvents(swapOn(), volume.KeepsMemory)...)
+		told = append(told, d.machine.nodeEvents(swapOn(), tmpfs.KeepsMemory)...)
 	}
 	for _, e := range told {
 		e.Node, e.Warning, e.At = d.name, true, time.Now()

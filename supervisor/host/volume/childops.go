@@ -1,10 +1,7 @@
 package volume
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -15,9 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/fsgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/hostpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
 )
 
 // The operations of a child.
@@ -65,13 +65,13 @@ type request struct {
 	// told. given is what it counts.
 	Report *[2]time.Duration `json:"report,omitempty"`
 	walked port.Walked
-	given  *regroup
+	given  *fsgroup.Change
 	// Disk is what opDisk is about.
 	Disk *diskRequest `json:"disk,omitempty"`
 	// Map is where a pod gets a device.
 	Map *blockmap.Map `json:"map,omitempty"`
 	// Parts are the sub-paths to mount.
-	Parts []part `json:"parts,omitempty"`
+	Parts []subpath.Part `json:"parts,omitempty"`
 	// Paths are those to measure.
 	Paths []string `json:"paths,omitempty"`
 	filecount.Request
@@ -158,19 +158,19 @@ func (r request) arg() string {
 func (r request) perform() error {
 	switch r.Op {
 	case opHostPath:
-		return checkHostPath(r.Path, v1.HostPathType(r.Type))
+		return hostpath.Check(r.Path, v1.HostPathType(r.Type))
 	case opSubPaths:
-		return mountParts(r.Parts)
+		return subpath.Mount(r.Parts)
 	case opUnmount:
 		switch {
 		case r.Alone:
-			return unmountWhole(r.Path, mountedIn)
+			return unmount.Whole(r.Path, unmount.Within)
 		case r.Whole:
-			return unmountWhole(r.Path, apart)
+			return unmount.Whole(r.Path, unmount.Apart)
 		}
-		return unmountAt(r.Source, r.Path, 0)
+		return unmount.At(r.Source, r.Path, 0)
 	case opForce:
-		return unmountAt(r.Source, r.Path, unix.MNT_FORCE)
+		return unmount.At(r.Source, r.Path, unix.MNT_FORCE)
 	case opBind:
 		return bindLocal(&r)
 	case opGrow:
@@ -188,86 +188,4 @@ func (r request) perform() error {
 	default:
 		return fmt.Errorf("unknown request %q", r.Op)
 	}
-}
-
-// checkHostPath holds path against the type (API HostPathType). The texts are
-// the ones that users of the kubelet know.
-func checkHostPath(path string, want v1.HostPathType) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		switch want {
-		case v1.HostPathDirectoryOrCreate:
-			return os.MkdirAll(path, hostDirMode)
-		case v1.HostPathFileOrCreate:
-			return makeFile(path)
-		default: // has to be there
-		}
-	}
-	name, fits := hostPathType(want)
-	switch {
-	case fits == nil:
-		return hostcall.Failf(port.InvalidConfig, "hostPath %s: %q is not a valid type", path, want)
-	case err == nil && fits(info.Mode()):
-		return nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("path %q does not exist", path)
-	}
-	is, err := hostPathIs(info, err)
-	if err != nil {
-		is = "unable to determine its type: " + err.Error()
-	}
-	return fmt.Errorf("hostPath type check failed: %s is not a %s, %s", path, name, is)
-}
-
-// hostPathIs says what is at a path.
-func hostPathIs(info fs.FileInfo, err error) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	for _, t := range [...]v1.HostPathType{
-		v1.HostPathDirectory, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev,
-	} {
-		if _, fits := hostPathType(t); fits(info.Mode()) {
-			return fmt.Sprintf("it's a %s", t), nil
-		}
-	}
-	return "", errors.New("only recognise file, directory, socket, block device and character device")
-}
-
-// hostPathType is the name of a type, and the modes that it allows; nil if there is no such type.
-func hostPathType(t v1.HostPathType) (name string, fits func(fs.FileMode) bool) {
-	switch t {
-	case v1.HostPathDirectory, v1.HostPathDirectoryOrCreate:
-		return "directory", fs.FileMode.IsDir
-	case v1.HostPathFile, v1.HostPathFileOrCreate:
-		return "file", fs.FileMode.IsRegular
-	case v1.HostPathSocket:
-		return "socket file", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }
-	case v1.HostPathCharDev:
-		return "character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }
-	case v1.HostPathBlockDev:
-		return "block device", func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }
-	default:
-		return "", nil
-	}
-}
-
-func makeFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, hostFileMode)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// unmounted is the error of an unmount.
-func unmounted(path string, err error) error {
-	switch {
-	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // not mounted, or gone
-		return nil
-	case errors.Is(err, unix.EBUSY):
-		return hostcall.Failf(port.StateConflict, "unmount %s: it is in use by a process", path)
-	}
-	return fmt.Errorf("unmount %s: %w", path, err)
 }

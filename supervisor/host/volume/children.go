@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/child/served"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/fsgroup"
 )
 
 const (
@@ -141,7 +142,7 @@ func (r *request) serve(tell func(any) error) error {
 		stop := r.reports(tell)
 		err = r.perform()
 		stop()
-		a.Refused, a.Why, a.Group = r.given.refused, r.given.why, r.given.other
+		a.Refused, a.Why, a.Group = r.given.Refused, r.given.Why, r.given.Other
 	}
 	if err != nil {
 		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
@@ -151,7 +152,7 @@ func (r *request) serve(tell func(any) error) error {
 
 // reports says from time to time how many files are done, until it is stopped: after that nothing more comes.
 func (r *request) reports(tell func(any) error) (stop func()) {
-	r.given = &regroup{}
+	r.given = &fsgroup.Change{}
 	if r.Report == nil {
 		return func() {}
 	}
@@ -164,7 +165,7 @@ func (r *request) reports(tell func(any) error) (stop func()) {
 				return
 			case <-timer.C:
 				// A write error means that the agent is gone, or about to end this process.
-				tell(answer{Going: true, Files: r.given.files.Load()}) //nolint:errcheck // see above
+				tell(answer{Going: true, Files: r.given.Files.Load()}) //nolint:errcheck // see above
 			}
 		}
 	}()

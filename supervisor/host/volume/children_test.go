@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -69,7 +70,7 @@ func noTurnHoldsATarget(t *testing.T, ask diskRequest) {
 	check.Equal(t, len(turn), 1, "turns of the greedy pod when one of its children is gone")
 	(<-turn)()
 	give()
-	check.Equal(t, len(h.disks.held), 0, "targets that are held at the end")
+	check.Equal(t, len(h.disks.held.of), 0, "targets that are held at the end")
 	take() // it would wait for ever
 	give()
 }
@@ -99,8 +100,8 @@ func TestWaitsFor(t *testing.T) {
 	}{
 		{request{Op: opHostPath, Path: "/here/x"}, nothing},
 		{request{Op: opHostPath, Path: "/there/x"}, servers},
-		{request{Op: opSubPaths, Path: "/here", Parts: []part{{Volume: "/here/a"}}}, nothing},
-		{request{Op: opSubPaths, Path: "/here", Parts: []part{{Volume: "/here/a"}, {Volume: "/there"}}}, servers},
+		{request{Op: opSubPaths, Path: "/here", Parts: []subpath.Part{{Volume: "/here/a"}}}, nothing},
+		{request{Op: opSubPaths, Path: "/here", Parts: []subpath.Part{{Volume: "/here/a"}, {Volume: "/there"}}}, servers},
 		{request{Op: opBind, Path: "/here/pod", Source: "/here/disk"}, nothing},
 		{request{Op: opBind, Path: "/here/pod", Source: "/there"}, servers},
 		{request{Op: opBind, Path: "/here/pod", Mounted: true, Group: new(int64(1))}, walks},

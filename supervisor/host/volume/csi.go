@@ -54,10 +54,10 @@ func (h *Volumes) withoutCSI(dir string) error {
 func (h *Volumes) Mounts() ([]mounts.Mount, error) { return h.mounts() }
 
 // NoteClaim notes where the volume of a claim is, for statistics.
-func (h *Volumes) NoteClaim(uid, volume, path string) { h.note(uid, volume, path) }
+func (h *Volumes) NoteClaim(uid, volume, path string) { h.last.SetPlace(uid, volume, path) }
 
 // ForgetClaims forgets where the claims of a pod are.
-func (h *Volumes) ForgetClaims(uid string) { h.forgetClaims(uid) }
+func (h *Volumes) ForgetClaims(uid string) { h.last.Forget(uid) }
 
 // UnmountSubPaths unmounts what a pod's containers have mounted of its volumes, and what they left mounted in there.
 func (h *Volumes) UnmountSubPaths(ctx context.Context, uid string) error {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -67,9 +66,6 @@ func growLocal(r *request) error {
 	}
 	return blockmount.Grow(r.Source, r.Path)
 }
-
-// fileSystemOf is the file system that a file is on.
-func fileSystemOf(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Dev }
 
 // releaseLocal unmounts devices of local volumes that a pod had, unless other pods have them. The pod's own mounts are
 // gone by now, and their directories are not: they say which volumes it had.

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmount"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
 )
 
 // Files of a disk that pods use.
@@ -47,17 +48,11 @@ var diskPlugins = [...]string{iscsiPlugin, fcPlugin}
 type disks struct {
 	root    string
 	machine netdisks.Machine
-	// mu guards the rest. at is root, open once it is needed. held has the targets that something is being done with, and
-	// what else is locked by a name.
-	mu   sync.Mutex
-	at   *agentdir.Dir
-	held map[string]*hold
-}
-
-// hold is a lock that a caller can give up waiting for.
-type hold struct {
-	free    chan struct{}
-	waiting int
+	// held are the targets that something is being done with, and what else is locked by a name.
+	held places
+	// mu guards at, which is root, open once it is needed.
+	mu sync.Mutex
+	at *agentdir.Dir
 }
 
 // open opens the directory of plugins.
@@ -81,35 +76,6 @@ func (d *disks) close() error {
 	return d.at.Root.Close()
 }
 
-// hold waits until nothing is being done with a target, or ctx ends.
-func (d *disks) hold(ctx context.Context, target string) (release func(), err error) {
-	d.mu.Lock()
-	if d.held == nil {
-		d.held = map[string]*hold{}
-	}
-	h := d.held[target]
-	if h == nil {
-		h = &hold{free: make(chan struct{}, 1)}
-		d.held[target] = h
-	}
-	h.waiting++
-	d.mu.Unlock()
-	leave := func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if h.waiting--; h.waiting == 0 {
-			delete(d.held, target)
-		}
-	}
-	select {
-	case h.free <- struct{}{}:
-		return func() { <-h.free; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
-}
-
 // target waits for the turn of a request, and then until nothing else is being done with its target: a pod that waits
 // for its turn holds up no other pod that uses the target. What is mounted already needs no turn; what is to be mapped
 // always asks a child, which must not wait for a turn then.
@@ -122,7 +88,7 @@ func (h *Volumes) target(ctx context.Context, r *request) (release func(), err e
 	if err != nil {
 		return nil, err
 	}
-	free, err := h.disks.hold(ctx, r.Disk.Target())
+	free, err := h.disks.held.take(ctx, r.Disk.Target())
 	if err != nil {
 		back()
 		return nil, err
@@ -147,7 +113,7 @@ type diskRequest struct {
 func (r *diskRequest) perform(point string) (left []string, err error) {
 	ctx, machine := context.Background(), r.Machine // the child is killed at the deadline
 	if r.Release {
-		if err := unmountWhole(point, mountedIn); err != nil {
+		if err := unmount.Whole(point, unmount.Within); err != nil {
 			return nil, err
 		}
 		if r.FC != nil {
@@ -293,7 +259,7 @@ func (h *Volumes) releaseDisk(ctx context.Context, n *noted) error {
 	if err != nil {
 		return err
 	}
-	release, err := h.disks.hold(ctx, n.Target())
+	release, err := h.disks.held.take(ctx, n.Target())
 	if err != nil {
 		return err
 	}

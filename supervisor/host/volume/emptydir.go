@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -17,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/tmpfs"
 )
 
 // readyFile marks a volume as complete. A container may have changed its mode since, so a ready
@@ -54,7 +53,7 @@ func (h *Volumes) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSo
 		})
 	default:
 		whole, err = h.inMemory(dir, "tmpfs", whole, podspec.FSGroup(pod), func() (string, error) {
-			return sizeOption(size), nil
+			return tmpfs.Size(size), nil
 		})
 	}
 	if err != nil || whole {
@@ -64,13 +63,6 @@ func (h *Volumes) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSo
 		return "", err
 	}
 	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
-}
-
-func sizeOption(bytes int64) string {
-	if bytes <= 0 {
-		return ""
-	}
-	return "size=" + strconv.FormatInt(bytes, 10)
 }
 
 func (h *Volumes) exists(name string) bool {
@@ -115,7 +107,7 @@ func (h *Volumes) inMemory(dir, kind string, whole bool, group *int64, options f
 		if err != nil {
 			return false, hostcall.Failf(port.InvalidConfig, "%s", err.Error())
 		}
-		if err := mountMemory(point, kind, with); err != nil {
+		if err := tmpfs.Mount(point, kind, with); err != nil {
 			return false, fmt.Errorf("mount %s at %s: %w", kind, point, err)
 		}
 	}
@@ -130,34 +122,6 @@ func (h *Volumes) inMemory(dir, kind string, whole bool, group *int64, options f
 		mode |= fs.ModeSetgid
 	}
 	return false, os.Chmod(point, mode)
-}
-
-// mountMemory keeps the pages of a tmpfs out of swap where the kernel can (since
-// 6.4): what a pod asks to have in memory may be a secret.
-func mountMemory(path, kind, options string) error {
-	if kind != "tmpfs" {
-		return unix.Mount("nodev", path, kind, 0, options)
-	}
-	with := "noswap"
-	if options != "" {
-		with += "," + options
-	}
-	err := unix.Mount("tmpfs", path, "tmpfs", 0, with)
-	if errors.Is(err, unix.EINVAL) {
-		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
-	}
-	return err
-}
-
-// KeepsMemory reports whether this kernel keeps a tmpfs out of swap. It mounts nothing. What can't be found out is no
-// reason for an alarm.
-func KeepsMemory() bool {
-	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return !errors.Is(err, unix.ENOSYS) // a kernel before 5.2
-	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was made
-	return !errors.Is(unix.FsconfigSetFlag(fd, "noswap"), unix.EINVAL)
 }
 
 // typeAt reports whether a file system of that type is mounted there; anything else

@@ -13,7 +13,12 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/openfiles"
 )
+
+// UseProcesses sets who tells the processes of a pod, by their numbers in /proc. Without it, files that were removed
+// while a process has them open are not found.
+func (h *Volumes) UseProcesses(of func(*v1.Pod) []int) { h.processes = of }
 
 // EphemeralUse measures what pods take of the disk that the root directory is on: each volume on it, in the
 // order of the spec, and the rest of the pod's directory. An emptyDir with a project of its own is asked of the
@@ -54,21 +59,21 @@ func (h *Volumes) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) (
 			}
 			return eviction.DiskUse{Bytes: c.Bytes, Inodes: c.Entries, Partial: c.Partial}
 		}
-		var removed unnamed
-		if eviction.Limited(p) {
-			removed = h.unnamedOf(p)
+		var removed openfiles.Removed
+		if eviction.Limited(p) && h.processes != nil {
+			removed = openfiles.Of(h.processes(p), filepath.Join("/", string(p.UID), volumesDir, emptyDirName)+"/")
 		}
 		for v := range podspec.Volumes(&p.Spec) {
 			if path := h.onDisk(p, v); path != "" {
 				u := use(path)
 				if _, is := byProject[path]; !is { // a project counts them
-					u.Bytes += removed.volumes[v.Name]
+					u.Bytes += removed.Volumes[v.Name]
 				}
 				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: u})
 			}
 		}
 		out[i].Other = use(filepath.Join(h.pods.Real, string(p.UID)))
-		out[i].Other.Bytes += removed.layers
+		out[i].Other.Bytes += removed.Layers
 	}
 	return out, err
 }

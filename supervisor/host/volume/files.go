@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/atomicdir"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/tmpfs"
 )
 
 // filesPlugin is the directory of a kind of volume that is made of files.
@@ -43,7 +44,7 @@ func (h *Volumes) files(ctx context.Context, r *port.MountVolume) (string, error
 	dir := filepath.Join(uid, volumesDir, filesPlugin(r.Volume), r.Volume.Name)
 	if r.Content.Memory {
 		_, err = h.inMemory(dir, "tmpfs", atomicdir.Written(h.pods.Root, dir), r.Content.Group,
-			func() (string, error) { return sizeOption(r.Size), nil })
+			func() (string, error) { return tmpfs.Size(r.Size), nil })
 	} else {
 		err = h.makeDir(dir, r.Content.Group)
 	}

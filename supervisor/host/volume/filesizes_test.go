@@ -54,7 +54,7 @@ func TestUseOfFiles(t *testing.T) {
 		t.Errorf("of claims: %v %+v", err, found)
 	}
 	check.Fatal(t, l.unmount("u1"))
-	if _, is := l.sizeOf("u1", "c"); is {
+	if _, is := l.last.Size("u1", "c"); is {
 		t.Error("the size of a volume that is no more is kept")
 	}
 }

@@ -2,18 +2,12 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
@@ -46,7 +40,7 @@ func (h *Volumes) settle(ctx context.Context, g *grouping) (release func(), err 
 	release = func() {}
 	if !g.readOnly {
 		// One pod after another: two at once would leave some files to the one, and some to the other.
-		if release, err = h.disks.hold(ctx, "group/"+g.plugin+"/"+g.name); err != nil {
+		if release, err = h.disks.held.take(ctx, "group/"+g.plugin+"/"+g.name); err != nil {
 			return func() {}, err
 		}
 	}
@@ -92,89 +86,4 @@ func (h *Volumes) wantGroup(ctx context.Context, path string, group int64, taken
 		taken(*a.Group)
 	}
 	return err
-}
-
-// What a group is given: to read and write all, and to enter directories, in
-// which files get the group as well (API PodSecurityContext.fsGroup).
-const (
-	groupFileMode = 0o660
-	groupDirMode  = groupFileMode | 0o110
-)
-
-// regroup counts the files that were given to a group.
-type regroup struct {
-	files atomic.Int64
-	// refused could not be, and why the first could not.
-	refused int64
-	why     string
-	// other is the group of a volume that another pod has, if it is another one.
-	other *int64
-}
-
-// toGroup sets the group and modes of a whole tree. With onMismatch, only if its top does not have them already; with
-// taken, it only looks at the group of its top. Concurrent changes cannot lead it out of the tree.
-func (g *regroup) toGroup(path string, group int, onMismatch, taken bool) error {
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return err
-	}
-	defer root.Close() //nolint:errcheck // nothing is held
-	if onMismatch || taken {
-		info, err := root.Stat(".")
-		if err != nil {
-			return err
-		}
-		_, gid := agentdir.OwnerOf(info)
-		if taken && gid != group {
-			g.other = new(int64(gid))
-		}
-		if taken || gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
-			return nil
-		}
-	}
-	// The top comes last: until it matches, an interrupted change is repeated as a whole.
-	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err == nil && name != "." {
-			g.count(giveOne(root, name, group))
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("fsGroup %d: %w", group, err)
-	}
-	g.count(giveOne(root, ".", group))
-	return nil
-}
-
-func (g *regroup) count(err error) {
-	g.files.Add(1)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if g.refused++; g.refused == 1 {
-		g.why = err.Error()
-	}
-}
-
-// giveOne sets the mode also of what can't get the group: there are servers that refuse the one, and take the other.
-func giveOne(root *os.Root, name string, group int) error {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	// It clears setuid and setgid of files, which are to stay.
-	given := root.Lchown(name, -1, group)
-	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	mode := info.Mode() & (fs.ModePerm | special)
-	switch {
-	case info.IsDir():
-		return errors.Join(given, root.Chmod(name, mode|groupDirMode|fs.ModeSetgid))
-	case info.Mode()&fs.ModeSymlink != 0:
-		return given
-	default:
-		return errors.Join(given, root.Chmod(name, mode|groupFileMode))
-	}
 }

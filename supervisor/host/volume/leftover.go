@@ -1,20 +1,13 @@
 package volume
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/beneath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
 )
 
 // inOwnVolumes parts the mounts that a pod has left in its emptyDirs (mountPropagation Bidirectional, FUSE) from
@@ -34,7 +27,7 @@ func (h *Volumes) inOwnVolumes(pod string, all []mounts.Mount) (within, others [
 			others = append(others, m)
 		}
 	}
-	deepestFirst(within)
+	unmount.DeepestFirst(within)
 	return within, others
 }
 
@@ -49,90 +42,6 @@ func (h *Volumes) isOnly(volumes, plugin, name string) bool {
 // and mounted: a child goes it.
 func (h *Volumes) unmountWithin(ctx context.Context, m mounts.Mount) error {
 	return h.unmountInChild(ctx, request{Path: m.Point, Source: h.pods.Real})
-}
-
-// unmountAt unmounts what is at path. With a home, which is above it, no link is followed on the way from there.
-func unmountAt(home, path string, flags int) error {
-	how := unix.UMOUNT_NOFOLLOW | flags
-	if home == "" {
-		return unmounted(path, unix.Unmount(path, how))
-	}
-	top, err := beneath.OpenVolume(home)
-	if err != nil {
-		return err
-	}
-	defer top.Close() //nolint:errcheck // nothing was written
-	above, err := filepath.Rel(home, filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	fd, err := beneath.OpenWithoutLinks(top, above)
-	if errors.Is(err, unix.ENOENT) {
-		return nil // it was unmounted together with another one
-	}
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	return unmounted(path, unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(path)), how))
-}
-
-// unmountWhole unmounts what is at a path of the agent's, with what is mounted in it as find says.
-func unmountWhole(path string, find func(path string) ([]mounts.Mount, error)) error {
-	busy := unmountAt("", path, 0)
-	if hostcall.KindOf(busy) != port.StateConflict {
-		return busy
-	}
-	within, err := find(path)
-	if err != nil || len(within) == 0 {
-		return errors.Join(busy, err)
-	}
-	for _, m := range within {
-		if err := unmountAt(path, m.Point, 0); err != nil {
-			return err
-		}
-	}
-	return unmountAt("", path, 0)
-}
-
-// detach takes away what is at a path of the agent's, also what is in use, with what is mounted within it.
-func detach(path string) error {
-	// A directory that has gone from its server can't be made private (ESTALE). What is within is of servers as well.
-	_, _ = apart(path)
-	return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
-}
-
-// apart is what is mounted within what is at a path of the agent's, the deepest first. It was mounted in the directory
-// that is seen there, of the machine or of a server, and is to stay there. An unmount is seen wherever the mount above
-// is shared (mount_namespaces(7)): so these are made private.
-func apart(path string) ([]mounts.Mount, error) {
-	within, err := mountedIn(path)
-	if err != nil || len(within) == 0 {
-		return nil, err
-	}
-	if err := unix.Mount("", path, "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return nil, fmt.Errorf("make the mount %s private: %w", path, err)
-	}
-	return within, nil
-}
-
-// mountedIn is what is mounted within a path, the deepest first.
-func mountedIn(path string) ([]mounts.Mount, error) {
-	all, err := mounts.Now()
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(m mounts.Mount) bool { return !strings.HasPrefix(m.Point, path+"/") })
-	deepestFirst(all)
-	return all, nil
-}
-
-// deepestFirst sorts mounts for their unmounting. Of those at one point, the newest comes first.
-func deepestFirst(all []mounts.Mount) {
-	slices.Reverse(all)
-	slices.SortStableFunc(all, func(a, b mounts.Mount) int {
-		return cmp.Compare(strings.Count(b.Point, "/"), strings.Count(a.Point, "/"))
-	})
 }
 
 // ofAgent are the kinds of volumes whose content the agent makes and removes.

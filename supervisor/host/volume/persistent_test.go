@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/fsgroup"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -123,7 +124,8 @@ func TestLocalOptions(t *testing.T) {
 		path := check.Value(l.mountRequest(ctx(t), r))(t)
 		var is unix.Statfs_t
 		check.Fatal(t, unix.Statfs(path, &is))
-		check.Equal(t, int64(is.Flags)&inherited, c.want, "%v: flags", c.options)
+		const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+		check.Equal(t, int64(is.Flags)&flags, c.want, "%v: flags", c.options)
 		check.Fatal(t, l.unmount("u1"))
 	}
 }
@@ -247,10 +249,10 @@ func TestFileKeepsGroup(t *testing.T) {
 	check.Fatal(t, unix.Mount(fixed, fixed, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { unix.Unmount(fixed, unix.MNT_DETACH) }) //nolint:errcheck // it is there
 	check.Fatal(t, unix.Mount("", fixed, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
-	var g regroup
-	check.Fatal(t, g.toGroup(disk, 2000, false, false))
-	if g.refused != 2 || !strings.Contains(g.why, "fixed") || g.files.Load() != 5 {
-		t.Errorf("%d of %d files could not be given: %s", g.refused, g.files.Load(), g.why)
+	var g fsgroup.Change
+	check.Fatal(t, g.Give(disk, 2000, false, false))
+	if g.Refused != 2 || !strings.Contains(g.Why, "fixed") || g.Files.Load() != 5 {
+		t.Errorf("%d of %d files could not be given: %s", g.Refused, g.Files.Load(), g.Why)
 	}
 	for name, want := range map[string]uint32{"a": 2000, "fixed/b": 0, "c": 2000} {
 		if gid, _ := groupAndMode(t, filepath.Join(disk, name)); gid != want {
@@ -268,14 +270,14 @@ func TestModeWithoutGroup(t *testing.T) {
 	const special = os.ModeSetuid | os.ModeSetgid
 	check.Fatal(t, os.Chmod(su, 0o711|special))
 	check.Fatal(t, os.Chmod(filepath.Join(disk, "dir"), 0o700))
-	var g regroup
-	check.Fatal(t, hosttest.WithoutChown(func() error { return g.toGroup(disk, 2000, false, false) }))
-	if gid, _ := groupAndMode(t, su); gid != 0 || g.refused != 3 {
-		t.Errorf("the file is of group %d; %d were refused: %s", gid, g.refused, g.why)
+	var g fsgroup.Change
+	check.Fatal(t, hosttest.WithoutChown(func() error { return g.Give(disk, 2000, false, false) }))
+	if gid, _ := groupAndMode(t, su); gid != 0 || g.Refused != 3 {
+		t.Errorf("the file is of group %d; %d were refused: %s", gid, g.Refused, g.Why)
 	}
 	hosttest.WantMode(t, su, 0o771|special)
 	hosttest.WantMode(t, filepath.Join(disk, "dir"), 0o770|os.ModeDir|os.ModeSetgid)
-	check.Fatal(t, g.toGroup(disk, 2000, false, false))
+	check.Fatal(t, g.Give(disk, 2000, false, false))
 	if gid, _ := groupAndMode(t, su); gid != 2000 {
 		t.Errorf("the file is of group %d", gid)
 	}
@@ -403,11 +405,11 @@ func TestNFSOfTwoVolumes(t *testing.T) {
 		return strings.Count(string(text), "files.test")
 	}
 	check.Until(t, "one is mounted, and the other one is looked at", func() bool {
-		l.disks.mu.Lock()
-		defer l.disks.mu.Unlock()
+		l.disks.held.mu.Lock()
+		defer l.disks.held.mu.Unlock()
 		held := 0
-		for _, h := range l.disks.held { // order-free: a sum
-			held += h.waiting
+		for _, c := range l.disks.held.of { // order-free: a sum
+			held += c.users
 		}
 		return asks() == 2 || asks() == 1 && held == 2
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -86,36 +87,6 @@ func TestSubPaths(t *testing.T) {
 	}
 	check.Fatal(t, next.remove(port.PodDirs{UID: "u1"}))
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
-}
-
-// TestStaleSubPath: what can't be opened, because its directory was replaced on its server, is mounted anew.
-func TestStaleSubPath(t *testing.T) {
-	hosttest.NeedRoot(t)
-	l := newLab(t)
-	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
-	hosttest.Write(t, filepath.Join(root, "dir/old"), "x")
-	sub := containerplan.SubPath{Volume: "data", Root: root, SubPath: "dir"}
-	paths, err := l.subPaths(sub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(filepath.Join(root, "dir"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := part{Volume: root, Sub: "dir", Target: paths[0]}
-	if stands, err := p.same(-1, unix.ESTALE, info); stands || err != nil || l.countMounts(paths[0]) != 0 {
-		t.Errorf("a stale mount stands: %v, %v; mounts: %d", stands, err, l.countMounts(paths[0]))
-	}
-	if stands, err := p.same(-1, unix.ELOOP, info); stands || !errors.Is(err, unix.ELOOP) {
-		t.Errorf("what is not mounted and can't be opened: %v, %v", stands, err)
-	}
-	if _, err := l.subPaths(sub); err != nil || l.countMounts(paths[0]) != 1 {
-		t.Errorf("%v; mounts: %d", err, l.countMounts(paths[0]))
-	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestSubPathInMemory has a directory made in a tmpfs, which has the sticky bit as its volume has.
@@ -239,11 +210,11 @@ func underAttack(t *testing.T, swapped func(t *testing.T, root, dir string)) {
 	mounted, refused := 0, 0
 	// At least 400 times, and until the machine has let both of them run.
 	for i, begin := 0, time.Now(); i < 400 || (mounted == 0 || refused == 0) && time.Since(begin) < time.Minute; i++ {
-		p := part{Volume: root, Sub: "dir/sub", Target: filepath.Join(l.root, "t")}
+		p := subpath.Part{Volume: root, Sub: "dir/sub", Target: filepath.Join(l.root, "t")}
 		if i%2 == 1 {
 			p.Sub = "dir/new" // is made, in the volume or not at all
 		}
-		err := p.mount()
+		err := subpath.Mount([]subpath.Part{p})
 		switch f, is := errors.AsType[*hostcall.Failure](err); {
 		case err == nil:
 			mounted++

@@ -17,12 +17,13 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
 )
 
 // UnmountPod implements port.Host.
 func (h *Volumes) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
 	hostcall.Do(ctx, "UnmountPod", string(uid), func(ctx context.Context) error {
-		h.forgetClaims(string(uid)) // also after a failure: a volume that is half unmounted must not be read
+		h.last.Forget(string(uid)) // also after a failure: a volume that is half unmounted must not be read
 		return h.unmountPod(ctx, string(uid))
 	}, done)
 }
@@ -126,7 +127,7 @@ const unmountPatience = 20 * time.Second
 // unmountOne removes one mount. One of a file system with a server may hang, and so may a disk of a network.
 func (h *Volumes) unmountOne(ctx context.Context, m mounts.Mount) error {
 	if m.Local() && !slices.Contains(diskPlugins[:], filepath.Base(filepath.Dir(m.Point))) {
-		if err := unmountAt("", m.Point, 0); hostcall.KindOf(err) != port.StateConflict {
+		if err := unmount.At("", m.Point, 0); hostcall.KindOf(err) != port.StateConflict {
 			return err
 		}
 	}

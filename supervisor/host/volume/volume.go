@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/hostpath"
 )
 
 // MountVolume implements port.Host.
@@ -21,9 +22,9 @@ func (h *Volumes) MountVolume(ctx context.Context, r port.MountVolume, done func
 		path, err := h.mountVolume(ctx, &r)
 		switch {
 		case r.Content != nil:
-			h.forgetSize(string(r.Pod.UID), r.Volume.Name) // also if it failed
+			h.last.ForgetSize(string(r.Pod.UID), r.Volume.Name) // also if it failed
 		case err == nil && (r.Persistent != nil || r.Volume.NFS != nil || r.Volume.ISCSI != nil):
-			h.note(string(r.Pod.UID), r.Volume.Name, path)
+			h.last.SetPlace(string(r.Pod.UID), r.Volume.Name, path)
 		}
 		return path, err
 	}, done)
@@ -35,7 +36,7 @@ func (h *Volumes) mountVolume(ctx context.Context, r *port.MountVolume) (string,
 		return "", err
 	}
 	if r.Content != nil || r.Persistent == nil && (v.EmptyDir != nil || volumeType(&v.VolumeSource) == "") {
-		release, err := h.apiece.take(ctx, string(r.Pod.UID))
+		release, err := h.making.take(ctx, string(r.Pod.UID))
 		if err != nil {
 			return "", err
 		}
@@ -96,7 +97,7 @@ func (h *Volumes) hostPath(ctx context.Context, pod *v1.Pod, s *v1.HostPathVolum
 	if s.Type == nil || *s.Type == v1.HostPathUnset {
 		return s.Path, nil
 	}
-	if _, fits := hostPathType(*s.Type); fits != nil {
+	if _, fits := hostpath.Type(*s.Type); fits != nil {
 		if all, err := h.mounts(); err == nil {
 			if info, ok := mounts.StatLocal(all, s.Path); ok && fits(info.Mode()) {
 				return s.Path, nil

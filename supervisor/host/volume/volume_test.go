@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/tmpfs"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -87,7 +88,7 @@ func knowsNoswap(t *testing.T) bool {
 // TestKeepsMemory: it is found out without a mount.
 func TestKeepsMemory(t *testing.T) {
 	hosttest.NeedRoot(t)
-	check.Equal(t, KeepsMemory(), knowsNoswap(t), "the kernel keeps a tmpfs out of swap")
+	check.Equal(t, tmpfs.KeepsMemory(), knowsNoswap(t), "the kernel keeps a tmpfs out of swap")
 }
 
 func TestEmptyDirInMemory(t *testing.T) {

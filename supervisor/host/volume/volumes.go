@@ -1,35 +1,20 @@
-// Package volume implements port.Host on this machine: the directories and the volumes of pods. The packages below it
-// are one subject each.
-//
-// # What may hang
-//
-// A path that a pod names may lie on a file system whose server is dead, and a thread that touches it is stuck in the
-// kernel: no signal reaches it, and a process with such a thread does not even exit. So whatever may touch a pod's
-// mount (to stat a hostPath, to mount or unmount a tmpfs) runs in a child process, the program itself started again
-// with a hidden argument; see children.go, package child for how, and packages child/filecount and diskuse for those
-// that count files and when they do. What stays below the agent's own directories, on one file system, runs in process, so that a pod without such
-// volumes costs no child.
-//
-// Removal never descends into a mount: mountinfo is looked at first, and each directory is opened such that the kernel
-// itself refuses to cross into another file system or bind mount; see package disk/agentdir.
 package volume
 
 import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
-	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/lastuse"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
@@ -38,10 +23,12 @@ import (
 const (
 	logMode       = 0o755 // of a pod's and a container's logs
 	emptyDirMode  = 0o777
-	hostDirMode   = 0o755 // of a hostPath that is made
-	hostFileMode  = 0o644
 	readyFileMode = 0o600
 )
+
+// volumesApiece is how many volumes of one pod are made at once in this process. A pod may have thousands: all at once,
+// each on a thread of its own, they kept everything else of the agent from the processors.
+const volumesApiece = 8
 
 // Config is what volumes need.
 type Config struct {
@@ -74,16 +61,11 @@ type Volumes struct {
 	csi DriverUse
 	// disks are those of iSCSI and Fibre Channel that pods use.
 	disks disks
-	// places are where claims' volumes are, and sizes what volumes take: those with files of the API since they were
-	// written, those with a file system of their own when it was asked last; placesMu guards them.
-	placesMu sync.Mutex
-	places   claims
-	sizes    map[string]map[string]usage.Disk
+	// last is what is known of the use of volumes.
+	last lastuse.Book
 	// room is Config.Room, and roomTurn has an element while one writes.
 	room     func(bytes, old int64) error
 	roomTurn chan struct{}
-	// written counts how often a volume got new content.
-	written uint64
 	// binding are the requests that bind parts of volumes.
 	binding binding
 	// counts are the directories of pods, asked how many requests children got to count several.
@@ -97,8 +79,9 @@ type Volumes struct {
 	// measured is told how a volume was measured, and how long that took.
 	measured func(source string, took time.Duration)
 	// warn is Config.Warn.
-	warn   func(event string, fields ...any)
-	apiece apiece
+	warn func(event string, fields ...any)
+	// making are the volumes of pods that are being made.
+	making places
 	// mounts tells what is mounted, of table.
 	mounts func() ([]mounts.Mount, error)
 	table  *mounts.Table
@@ -110,7 +93,7 @@ var _ port.Host = (*Volumes)(nil)
 func New(c *Config) (*Volumes, error) {
 	h := &Volumes{
 		root: c.Root, pods: c.Pods, logs: c.Logs, room: c.Room, roomTurn: make(chan struct{}, 1),
-		measured: c.Measured, warn: c.Warn,
+		measured: c.Measured, warn: c.Warn, making: places{each: volumesApiece},
 	}
 	if h.measured == nil {
 		h.measured = func(string, time.Duration) {}

@@ -21,37 +21,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 )
 
-// claims are where the volumes of claims and of servers are, of pods that have one.
-type claims map[string]map[string]string
-
-// note remembers where such a volume is.
-func (h *Volumes) note(uid, volume, path string) {
-	h.placesMu.Lock()
-	defer h.placesMu.Unlock()
-	if h.places == nil {
-		h.places = claims{}
-	}
-	if h.places[uid] == nil {
-		h.places[uid] = map[string]string{}
-	}
-	h.places[uid][volume] = path
-}
-
-// forgetClaims forgets those of a pod.
-func (h *Volumes) forgetClaims(uid string) {
-	h.placesMu.Lock()
-	defer h.placesMu.Unlock()
-	h.written++ // what is measured just now is of no use
-	delete(h.places, uid)
-	delete(h.sizes, uid)
-}
-
-func (h *Volumes) placeOf(uid, volume string) string {
-	h.placesMu.Lock()
-	defer h.placesMu.Unlock()
-	return h.places[uid][volume]
-}
-
 // pluginAt is the name of the plugin that a volume at path is of: its directory below that of the pod says so. A
 // PersistentVolume that is a directory of the node is used where it is.
 func pluginAt(path string) string {
@@ -105,7 +74,7 @@ func (h *Volumes) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool
 	var into []*usage.Volume
 	var sized []string // the pod of each of into that is measured once
 	var apart []system
-	contents := h.contents()
+	contents := h.last.Contents()
 	projects := h.projectTable()
 	for i, p := range pods {
 		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
@@ -124,7 +93,7 @@ func (h *Volumes) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool
 			last := &out[i][len(out[i])-1]
 			last.Plugin = cmp.Or(of.Plugin, pluginAt(path))
 			if volumefiles.Holds(v) {
-				if d, is := h.sizeOf(string(p.UID), v.Name); is {
+				if d, is := h.last.Size(string(p.UID), v.Name); is {
 					last.Disk = d
 					continue
 				}
@@ -151,7 +120,7 @@ func (h *Volumes) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool
 			v := into[from+i]
 			v.Disk, v.Partial = found[i].disk(), found[i].Partial
 			if sized[from+i] != "" && found[i].Blocks > 0 {
-				h.noteSize(sized[from+i], v.Name, v.Disk, contents)
+				h.last.SetSize(sized[from+i], v.Name, v.Disk, contents)
 			}
 			if found[i].Walked {
 				h.measured(SourceWalk, found[i].Took)
@@ -225,14 +194,14 @@ func (s *system) settle(h *Volumes) (known bool) {
 		h.measured(SourceStatfs, s.took)
 	}
 	if s.err != nil {
-		s.of.Disk, known = h.sizeOf(s.uid, s.of.Name)
+		s.of.Disk, known = h.last.Size(s.uid, s.of.Name)
 		return known
 	}
 	if s.room.Blocks == 0 {
 		return false
 	}
 	s.of.Disk = s.room.disk()
-	h.noteUse(s.uid, s.of.Name, s.of.Disk)
+	h.last.SetUse(s.uid, s.of.Name, s.of.Disk)
 	return true
 }
 
@@ -253,7 +222,7 @@ func (h *Volumes) place(p *v1.Pod, v *v1.Volume) string {
 	case volumefiles.Holds(v):
 		plugin = filesPlugin(v)
 	default:
-		return h.placeOf(uid, v.Name)
+		return h.last.Place(uid, v.Name)
 	}
 	if agentdir.Element("pod", uid) != nil || agentdir.Element("volume name", v.Name) != nil {
 		return ""

@@ -156,12 +156,14 @@ func TestUseOfAVolumeThatGoes(t *testing.T) {
 		s := system{uid: "u1", of: &usage.Volume{Name: "v"}, room: room{Block: 1, Blocks: 2}}
 		check.Equal(t, s.settle(h), true, "it was measured")
 	}
-	h.note("u1", "v", "/there")
+	h.last.SetPlace("u1", "v", "/there")
 	measure()
-	if _, is := h.sizeOf("u1", "v"); !is {
+	if _, is := h.last.Size("u1", "v"); !is {
 		t.Error("what was measured of a volume that is there is not kept")
 	}
-	h.forgetClaims("u1")
+	h.last.Forget("u1")
 	measure()
-	check.Equal(t, len(h.sizes), 0, "pods of which something is kept")
+	if d, is := h.last.Size("u1", "v"); is {
+		t.Errorf("of a volume that is gone it is kept: %+v", d)
+	}
 }

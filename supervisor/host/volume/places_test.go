@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
-// TestApiece: a pod has its places, and no other pod waits for them.
-func TestApiece(t *testing.T) {
-	var a apiece
+// TestPlaces: a pod has its places, and no other pod waits for them.
+func TestPlaces(t *testing.T) {
+	a := places{each: volumesApiece}
 	var mine []func()
 	for range volumesApiece {
 		mine = append(mine, check.Value(a.take(t.Context(), "crowd"))(t))

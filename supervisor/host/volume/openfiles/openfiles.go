@@ -1,4 +1,6 @@
-package volume
+// Package openfiles finds what processes have open that was removed: no walk finds it, and it takes room until it is
+// closed. It asks no file system that could have a server.
+package openfiles
 
 import (
 	"os"
@@ -8,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
@@ -16,40 +17,36 @@ import (
 // Bounds of what it costs to look for the files of a pod that have no name: processes and open files that are looked
 // at, and the time. What is beyond them is not found.
 const (
-	unnamedProcesses = 1000
-	unnamedFiles     = 20_000
-	unnamedPatience  = 250 * time.Millisecond
+	mostProcesses = 1000
+	mostFiles     = 20_000
+	patience      = 250 * time.Millisecond
 )
 
-// UseProcesses sets who tells the processes of a pod, by their numbers in /proc. Without it, files that were removed
-// while a process has them open are not found.
-func (h *Volumes) UseProcesses(of func(*v1.Pod) []int) { h.processes = of }
-
-// unnamed is what a pod's processes have open that was removed: no walk finds it, and it takes room until it is closed.
-// volumes are bytes of emptyDirs by name, layers those of the writable layers of its containers together.
-type unnamed struct {
-	volumes map[string]uint64
-	layers  uint64
+// Removed is what processes have open that was removed, in bytes: of volumes below a directory by their name there, and
+// of all overlays together, which are the writable layers of containers.
+type Removed struct {
+	Volumes map[string]uint64
+	Layers  uint64
 }
 
-// unnamedOf looks through the open files of a pod's processes. It asks no file system that could have a server.
-func (h *Volumes) unnamedOf(p *v1.Pod) unnamed {
-	u := unnamed{volumes: map[string]uint64{}}
-	if h.processes == nil {
-		return u
-	}
-	at := "/" + string(p.UID) + "/" + volumesDir + "/" + emptyDirName + "/"
+// inode is the identity of a file.
+type inode struct{ device, number uint64 }
+
+// Of looks through the open files of processes. A volume is in the directory volumes, of which only the end is given:
+// it has other names where containers have it.
+func Of(pids []int, volumes string) Removed {
+	u := Removed{Volumes: map[string]uint64{}}
 	seen, files := map[inode]bool{}, 0
 	spaces := map[string]map[string]mounts.Mount{}
 	begun := time.Now()
-	for i, pid := range h.processes(p) {
+	for i, pid := range pids {
 		dir := filepath.Join("/proc", strconv.Itoa(pid))
 		open, err := os.ReadDir(filepath.Join(dir, "fd"))
 		if err != nil {
 			continue // it has ended
 		}
 		for _, fd := range open {
-			if files++; files > unnamedFiles || i >= unnamedProcesses || time.Since(begun) > unnamedPatience {
+			if files++; files > mostFiles || i >= mostProcesses || time.Since(begun) > patience {
 				return u
 			}
 			file := filepath.Join(dir, "fd", fd.Name())
@@ -62,7 +59,7 @@ func (h *Volumes) unnamedOf(p *v1.Pod) unnamed {
 			if !is {
 				continue
 			}
-			_, within, inVolume := strings.Cut(filepath.Join(m.Root, strings.TrimPrefix(name, m.Point)), at)
+			_, within, inVolume := strings.Cut(filepath.Join(m.Root, strings.TrimPrefix(name, m.Point)), volumes)
 			var stat unix.Stat_t
 			if !inVolume && m.Type != "overlay" || unix.Stat(file, &stat) != nil || stat.Nlink > 0 {
 				continue
@@ -75,9 +72,9 @@ func (h *Volumes) unnamedOf(p *v1.Pod) unnamed {
 			const block = 512 // of st_blocks
 			if bytes := uint64(stat.Blocks) * block; inVolume {
 				volume, _, _ := strings.Cut(within, "/")
-				u.volumes[volume] += bytes
+				u.Volumes[volume] += bytes
 			} else {
-				u.layers += bytes
+				u.Layers += bytes
 			}
 		}
 	}
