@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/actors/status"
 )
 
 // Message is what the apipods actor understands.
@@ -60,16 +61,6 @@ func (ended) isAPIPodsMessage()   {}
 func (reopen) isAPIPodsMessage()  {}
 func (unheard) isAPIPodsMessage() {}
 
-// Sight is how a version of a pod was seen: in a list, and older than the one before, because the
-// apiserver was restored from a backup.
-type Sight struct{ Listed, Restored bool }
-
-// Sighted is a version of a pod, and how it was seen.
-type Sighted struct {
-	Pod *v1.Pod
-	Sight
-}
-
 // Deps are what the actor is connected to.
 type Deps struct {
 	API      portcall.Watcher
@@ -83,8 +74,8 @@ type Deps struct {
 	Forced func(types.UID)
 	// Object is told of each version of each pod, Objects of those of all pods at once: there may be more than a mailbox
 	// has places. Gone is told of pods that were removed.
-	Object  func(Sighted)
-	Objects func([]Sighted)
+	Object  func(status.Object)
+	Objects func(status.Objects)
 	Gone    func(types.UID)
 	// Mirrors is told of all pods that stand for static ones, when they changed and after each list.
 	Mirrors func(all []*v1.Pod, listed bool)
@@ -158,7 +149,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 		if a.seen {
 			a.update()
 			a.deps.Mirrors(a.mirrors, false)
-			a.objects(func(*v1.Pod) Sight { return Sight{} })
+			a.objects(nil, false)
 		} // else it comes
 	}
 }
@@ -186,13 +177,22 @@ func (a *apipods) update() {
 	a.deps.Update(sources.Update{Source: podspec.API, Seen: a.seen, Pods: a.pods})
 }
 
-// objects tells of all pods.
-func (a *apipods) objects(how func(*v1.Pod) Sight) {
-	all := make([]Sighted, len(a.pods))
+// objects tells of all pods, from a list or not, of which these were known before.
+func (a *apipods) objects(before []*v1.Pod, listed bool) {
+	all := make([]status.Object, len(a.pods))
 	for i, p := range a.pods {
-		all[i] = Sighted{p, how(p)}
+		var old *v1.Pod
+		if at := apipod.Index(before, p.Namespace, p.Name); at >= 0 {
+			old = before[at]
+		}
+		all[i] = object(old, p, listed)
 	}
-	a.deps.Objects(all)
+	a.deps.Objects(status.Objects{All: all})
+}
+
+// object is a version of a pod after the one before, nil for none.
+func object(old, p *v1.Pod, listed bool) status.Object {
+	return status.Object{UID: p.UID, Pod: p, Listed: listed, Restored: old != nil && apipod.Restored(old, p)}
 }
 
 // replace takes over all that there is.
@@ -213,10 +213,7 @@ func (a *apipods) replace(objects []port.APIObject) {
 			a.deps.Gone(old.UID)
 		}
 	}
-	a.objects(func(p *v1.Pod) Sight {
-		i := apipod.Index(before, p.Namespace, p.Name)
-		return Sight{Listed: true, Restored: i >= 0 && apipod.Restored(before[i], p)}
-	})
+	a.objects(before, true)
 	a.update()
 	a.deps.Mirrors(a.mirrors, true)
 }
@@ -235,7 +232,7 @@ func (a *apipods) set(p *v1.Pod) {
 	if old != nil && old.UID != p.UID {
 		a.deps.Gone(old.UID)
 	}
-	a.deps.Object(Sighted{p, Sight{Restored: old != nil && apipod.Restored(old, p)}})
+	a.deps.Object(object(old, p, false))
 	switch {
 	case old == nil || !apipod.Same(old, p):
 		a.update()

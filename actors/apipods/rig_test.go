@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/actors/status"
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
@@ -48,8 +49,8 @@ func newRig(t *testing.T) *rig {
 		Forced:  func(uid types.UID) { r.Say("pods: forced %s", uid) },
 		Renewed: func(p *v1.Pod) { r.Say("pods: renewed %s %s", p.Name, p.ResourceVersion) },
 		Object:  r.object,
-		Objects: func(all []apipods.Sighted) {
-			for _, o := range all {
+		Objects: func(all status.Objects) {
+			for _, o := range all.All {
 				r.object(o)
 			}
 		},
@@ -60,7 +61,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) object(o apipods.Sighted) {
+func (r *rig) object(o status.Object) {
 	line := "status: " + o.Pod.Name + " " + o.Pod.ResourceVersion
 	if o.Restored {
 		line += ", restored"

@@ -62,14 +62,8 @@ type cluster struct {
 func (a *cluster) connect(d *podset.Deps, v *values) {
 	d.Sources = append(d.Sources, podspec.API)
 	d.Cluster = &podset.Cluster{
-		Show: func(m podset.Shown) { a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final}) },
-		ShowAll: func(all []podset.Shown) {
-			shows := make([]status.Show, len(all))
-			for i, m := range all {
-				shows[i] = status.Show(m)
-			}
-			a.status.Tell(status.Shows{All: shows})
-		},
+		Show:     func(m status.Show) { a.status.Tell(m) },
+		ShowAll:  func(m status.Shows) { a.status.Tell(m) },
 		Forget:   func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
 		Statics:  v.statics.Publish,
 		ReadNode: func(number uint64) { a.nodestatus.Tell(nodestatus.ReadNode{Number: number}) },
@@ -128,9 +122,7 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, b *nodeA
 		Backoff:   backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Deadline: apiDeadline,
 	}),
 		kernel.Follow(&b.node, func(n *v1.Node) mirrors.Message { return mirrors.NodeSeen{Node: n} }),
-		kernel.Follow(&b.statics, func(s podset.Statics) mirrors.Message {
-			return mirrors.Statics{Seen: s.Seen, Pods: s.Pods}
-		}))
+		kernel.Follow(&b.statics, func(s mirrors.Statics) mirrors.Message { return s }))
 }
 
 // spawnNodeStatus spawns nodestatus. pods may ask it for the Node as soon as it has heard of pods.
@@ -173,23 +165,13 @@ func (a *cluster) spawnSources(ctx *kernel.Context[Message], c *Config, podsetRe
 		Update:  func(u sources.Update) { podsetRef.Tell(podset.Wanted{Update: u}) },
 		Forced:  func(uid types.UID) { podsetRef.Tell(podset.Forced{UID: uid}) },
 		Renewed: func(p *v1.Pod) { podsetRef.Tell(podset.Renewed{Pod: p}) },
-		Object:  func(o apipods.Sighted) { a.status.Tell(objectOf(o)) },
-		Objects: func(all []apipods.Sighted) {
-			objects := make([]status.Object, len(all))
-			for i, o := range all {
-				objects[i] = objectOf(o)
-			}
-			a.status.Tell(status.Objects{All: objects})
-		},
-		Gone: func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
+		Object:  func(m status.Object) { a.status.Tell(m) },
+		Objects: func(m status.Objects) { a.status.Tell(m) },
+		Gone:    func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
 		Mirrors: func(list []*v1.Pod, listed bool) {
 			a.mirrors.Tell(mirrors.Found{Mirrors: list, Listed: listed})
 		},
 	}))
-}
-
-func objectOf(o apipods.Sighted) status.Object {
-	return status.Object{UID: o.Pod.UID, Pod: o.Pod, Listed: o.Listed, Restored: o.Restored}
 }
 
 // listed takes in how a list of the runtime went, and has the Node show it.

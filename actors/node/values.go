@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/podset"
+	"github.com/troupe-dev/troupe/actors/mirrors"
 )
 
 // values are what one actor of a node publishes, and others follow (docs/decisions/0129).
@@ -15,7 +15,7 @@ type values struct {
 	// is not what the agent read at its start. nodeOfVolumes is the Node with what it says of volumes, of nodestatus.
 	node, resized, nodeOfVolumes kernel.Published[*v1.Node]
 	// statics are the static pods, of podset.
-	statics kernel.Published[podset.Statics]
+	statics kernel.Published[mirrors.Statics]
 	// pressure is what runs short, of eviction.
 	pressure kernel.Published[eviction.Conditions]
 	// down says whether the machine is shutting down, of shutdown.

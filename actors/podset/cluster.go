@@ -12,31 +12,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/status"
 )
 
 // Cluster has the receivers that only a node with an apiserver needs.
 type Cluster struct {
 	// Show, ShowAll and Forget go to status, ReadNode to nodestatus. Statics publishes the static pods.
-	Show     func(Shown)
-	ShowAll  func([]Shown)
+	Show     func(status.Show)
+	ShowAll  func(status.Shows)
 	Forget   func(types.UID)
-	Statics  func(Statics)
+	Statics  func(mirrors.Statics)
 	ReadNode func(number uint64)
-}
-
-// Shown is a pod's status for the apiserver; see status.Show.
-type Shown struct {
-	UID    types.UID
-	Status *v1.PodStatus
-	Final  bool
-}
-
-// Statics are the static pods of this node. Seen is false until all are known: until then, a
-// mirror pod may belong to a static pod that is yet to come.
-type Statics struct {
-	Seen bool
-	Pods []apipod.StaticPod
 }
 
 // refresh applies a newer version of a pod of the apiserver.
@@ -134,12 +122,12 @@ func (a *registry) show(uid types.UID, r *record) {
 }
 
 // shown is what the apiserver is to know of a pod, if anything.
-func (a *registry) shown(uid types.UID, r *record) (s Shown, is bool) {
+func (a *registry) shown(uid types.UID, r *record) (s status.Show, is bool) {
 	if a.deps.Cluster == nil || r.Origin == podspec.Orphan || r.report.Status == nil {
 		return s, false
 	}
 	over := r.State == podset.Finished || r.State == podset.Rejected
-	return Shown{
+	return status.Show{
 		UID: uid, Status: r.report.Status,
 		Final: over && r.Origin == podspec.API && r.Pod.DeletionTimestamp != nil,
 	}, true
@@ -156,13 +144,13 @@ func (a *registry) showAll() {
 	if a.deps.Cluster == nil {
 		return
 	}
-	var all []Shown
+	var all []status.Show
 	for _, r := range a.ranked {
 		if s, is := a.shown(r.Pod.UID, r); is {
 			all = append(all, s)
 		}
 	}
-	a.deps.Cluster.ShowAll(all)
+	a.deps.Cluster.ShowAll(status.Shows{All: all})
 }
 
 // tellStatics publishes the static pods, if they changed.
@@ -170,7 +158,7 @@ func (a *registry) tellStatics() {
 	if a.deps.Cluster == nil {
 		return
 	}
-	now := Statics{Seen: true}
+	now := mirrors.Statics{Seen: true}
 	for _, source := range a.deps.Sources {
 		if source != podspec.API && !a.wanted[source].Seen {
 			now.Seen = false

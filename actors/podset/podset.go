@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -121,7 +122,7 @@ type registry struct {
 	// node is the apiserver's object of this node, nil while it is unknown. statics is what
 	// mirrors was last sent.
 	node    *v1.Node
-	statics Statics
+	statics mirrors.Statics
 	// machine is what pods may know of the machine, as of node; nil while that does not say.
 	machine *pod.Machine
 	// reads are the readings of the Node that this actor asked for.

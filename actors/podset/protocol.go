@@ -16,7 +16,7 @@
 // On a node of a cluster also:
 //
 //	apipods ──Update, Renewed, Forced──► podset      podset ──ReadNode──► nodestatus ──NodeSeen, NodeRead──► podset
-//	podset ──Shown, Forget──► status      podset ──Statics──► mirrors
+//	podset ──Show, Forget──► status      podset ──Statics──► mirrors
 package podset
 
 import (

@@ -17,12 +17,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/actors/status"
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
@@ -109,14 +111,14 @@ func (r *rig) deps() *podset.Deps {
 		Admit: r.admit, Places: r.places, Counts: r.counts,
 		Cluster: &podset.Cluster{
 			Show: r.show,
-			ShowAll: func(all []podset.Shown) {
-				for _, m := range all {
+			ShowAll: func(all status.Shows) {
+				for _, m := range all.All {
 					r.show(m)
 				}
 			},
 			Forget:   func(uid types.UID) { r.Say("status: forget %s", uid) },
 			ReadNode: func(number uint64) { r.Say("nodestatus: read %d", number) },
-			Statics: func(m podset.Statics) {
+			Statics: func(m mirrors.Statics) {
 				var names []string
 				for _, p := range m.Pods {
 					names = append(names, fmt.Sprintf("%s/%d", p.Pod.UID, p.Life))
@@ -147,7 +149,7 @@ func (r *rig) deps() *podset.Deps {
 	}
 }
 
-func (r *rig) show(m podset.Shown) {
+func (r *rig) show(m status.Show) {
 	final := ""
 	if m.Final {
 		final = " for the last time"

@@ -22,9 +22,9 @@ import (
 )
 
 // optional are the ports that a node can do without, in the order in which they are connected. Each function has all
-// that is of a port: whether this node has it, what it is made of, the settings of its actor, what others ask it for, and
-// what is closed when the agent ends. It is below, or in a file of its own if there is more than that. Cgroups are made
-// earlier (makeCgroups): what the runtime is told of pods names them.
+// that is of a port: whether this node has it, what it is made of, the settings of its actor, what others ask it for,
+// and what is closed when the agent ends. It is below, or in a file of its own if there is more than that. Cgroups are
+// made earlier (makeCgroups): what the runtime is told of pods names them.
 var optional = []func(*nodeDaemon) error{
 	(*nodeDaemon).connectDevices, // first: DRA and CSI drivers register with device plugins
 	(*nodeDaemon).connectClaims,

@@ -92,7 +92,7 @@ func (e *exchange) run(ctx context.Context) error {
 }
 
 // start starts the child, and gives the agent's ends of its stdin and stdout, and a file in memory that is its stderr.
-// Wait copies nothing of these, so it waits for the child alone.
+// They are files, which have deadlines, and Wait copies nothing of them, so it waits for the child alone.
 func (e *exchange) start() (in, out, words *os.File, err error) {
 	fd, err := unix.MemfdCreate("stderr", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *exchange) start() (in, out, words *os.File, err error) {
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, stdin.Close(), words.Close())
 	}
-	return stdin.(*os.File), stdout.(*os.File), words, nil //nolint:forcetypeassert // a pipe has deadlines
+	return stdin.(*os.File), stdout.(*os.File), words, nil
 }
 
 // said is what a child has written to its stderr, such as the reason of a panic; nil for nothing.

@@ -77,9 +77,6 @@ type request struct {
 	filecount.Request
 }
 
-// key identifies requests for the same thing.
-func (r request) key() string { return r.Op + " " + r.Path }
-
 // waitsFor is what can hold up a child.
 type waitsFor uint8
 
