@@ -200,6 +200,9 @@ func spawned[M any](c *cell, err error) (Ref[M], error) {
 	if err != nil {
 		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.path, err)
 	}
+	if r, ok := c.construct.(*reader[M]); ok {
+		r.follow(c)
+	}
 	return Ref[M]{c}, nil
 }
 

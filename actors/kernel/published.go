@@ -9,7 +9,7 @@ import (
 // and nobody misses it: each follower receives it as a message of its own, in Receive, and again after each of its
 // restarts.
 //
-//	owner ──Publish──► value ──a message──► each follower, in the order in which they were started
+//	owner ──Publish──► value ──a message──► each follower, in the order in which they were spawned
 //	                     └─────a message──► a follower that starts or restarts, if there is a value
 //
 // Only the newest value counts. What waits in a mailbox is only that there is a newer one: which one is found when the
@@ -49,12 +49,12 @@ type news interface{ newest() any }
 type subscription[T, M any] struct {
 	of *Published[T]
 	as func(T) M
-	// to is who follows, nil until its first start, and key which of its values this is.
+	// to is who follows, nil until it is spawned, and key which of its values this is.
 	to  *cell
 	key string
 }
 
-// follow is called at each start of the follower.
+// follow is called when the follower is spawned, and at each start.
 func (s *subscription[T, M]) follow(c *cell, key string) {
 	p := s.of
 	p.mu.Lock()
@@ -64,7 +64,7 @@ func (s *subscription[T, M]) follow(c *cell, key string) {
 	is := p.is
 	p.mu.Unlock()
 	if is {
-		s.tell()
+		c.deliver(envelope{msg: s})
 	}
 }
 
@@ -85,12 +85,16 @@ type reader[M any] struct {
 	follows   []Subscription[M]
 }
 
-// construct makes the behavior of this incarnation, after it has followed what it follows.
+func (r *reader[M]) follow(c *cell) {
+	for i, s := range r.follows {
+		s.follow(c, strconv.Itoa(i))
+	}
+}
+
+// construct makes the behavior of this incarnation, which then receives all that it follows.
 func (a *adapter[M]) construct() Behavior[M] {
 	if r, ok := a.cell.construct.(*reader[M]); ok {
-		for i, s := range r.follows {
-			s.follow(a.cell, strconv.Itoa(i))
-		}
+		r.follow(a.cell)
 		return r.construct()
 	}
 	return a.cell.construct.(func() Behavior[M])()
