@@ -21,6 +21,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -210,9 +211,8 @@ type Report struct {
 	// Down: nothing of the pod runs any more, and its claims are released, but it may still have mounts. Other pods may
 	// have its resources.
 	Down bool
-	// Waiting is, by container name, why containers do not run: the reasons and messages in Status, and the gates that
-	// they are of.
-	Waiting flat.Map[string, podplan.Waiting]
+	// Gates are, by container name, those that the messages of waiting containers in Status are of.
+	Gates flat.Map[string, gate.Gate]
 	// Resists: the pod is to end, and the runtime fails to stop a container or sandbox of it, or a driver to release a
 	// claim.
 	Resists bool

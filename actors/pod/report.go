@@ -46,7 +46,7 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 	p.resists = resists
 	p.deps.Report(Report{
 		UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble, Down: down,
-		Waiting: out.Waiting, Resists: resists,
+		Gates: out.Gates(), Resists: resists,
 	})
 	return again
 }

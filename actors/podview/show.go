@@ -130,13 +130,11 @@ func show(r *podset.Fact) Pod {
 	}
 	p.Resizing = podstatus.FindCondition(s.Conditions, v1.PodResizeInProgress) != nil
 	p.Containers = containers(&r.Pod.Spec, s)
-	waits := r.Report.Waiting.Index()
+	gates := r.Report.Gates.Index()
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		p.Restarts += c.Restarts
-		if w, is := waits(c.Name); is && w.Reason == c.Reason && w.Message == c.Message {
-			c.Gate = w.Gate
-		}
+		c.Gate, _ = gates(c.Name)
 	}
 	return p
 }

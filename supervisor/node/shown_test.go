@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/podview"
@@ -52,6 +53,13 @@ func TestWhyIsAskedWithAllThatIsKnown(t *testing.T) {
 	}}}
 	a := whynot.Explain(why(now, &podview.View{}, &p, nil, nil))
 	if want := `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 137 (OOMKilled) 20s ago.`; a.Text != want {
+		t.Errorf("got %q, want %q", a.Text, want)
+	}
+	waits := podview.Pod{Life: "Syncing", Phase: "Pending", Containers: []podview.Container{{
+		Name: "app", Kind: "main", State: "waiting", Reason: "ContainerCreating", Message: "no driver", Gate: gate.Claims,
+	}}}
+	a = whynot.Explain(why(now, &podview.View{}, &waits, nil, nil))
+	if want := "The resource claims of the pod are not prepared: no driver."; a.Text != want {
 		t.Errorf("got %q, want %q", a.Text, want)
 	}
 	a = whynot.Explain(why(now, &podview.View{Runtime: &podview.Runtime{Since: ended, Message: "gone"}}, &p, nil, nil))

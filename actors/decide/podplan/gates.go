@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // candidate is a container that is to be created.
@@ -96,6 +97,16 @@ func (p *planner) ofPod(at gate.Gate) Waiting {
 		w.Gate = at
 	}
 	return w
+}
+
+// Gates are, by container name, those that the messages of waiting containers are of.
+func (o *Output) Gates() (out flat.Map[string, gate.Gate]) {
+	for i := range o.Waiting {
+		if e := &o.Waiting[i]; e.Value.Message != "" {
+			out = append(out, flat.Entry[string, gate.Gate]{Key: e.Key, Value: e.Value.Gate})
+		}
+	}
+	return out
 }
 
 // wait records why a container doesn't run. Without a reason it records the default one. An earlier record stands: it

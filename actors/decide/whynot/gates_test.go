@@ -254,6 +254,9 @@ func agree(t *rapid.T, in *podplan.Input, open bool) podplan.Waiting {
 	a := Explain(&Input{Now: now, Life: "Syncing", Phase: "Pending", Containers: []Container{{
 		Name: "app", Image: "img", Kind: "main", State: waiting, Reason: s.Reason, Message: s.Message, Gate: w.Gate,
 	}}})
+	if gates := out.Gates(); gates.Has("app") != (w.Message != "") || gates.At("app") != w.Gate && w.Message != "" {
+		t.Fatalf("the report has the gates %v, and the plan says %+v", gates, w)
+	}
 	words, speaks := ofGate[w.Gate]
 	if speaks = speaks && (w.Message != "" || !quiet(w.Reason)); !speaks {
 		words = "about to be created"
