@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/gate"
 	decide "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -100,6 +101,17 @@ func line(p *Pod) string {
 		out += "; " + p.Problem
 	}
 	return out
+}
+
+// TestGateOfAContainer: what a report says of a container that waits is with that container.
+func TestGateOfAContainer(t *testing.T) {
+	f := fact("a", decide.Running)
+	s := status(v1.PodPending, v1.ConditionFalse)
+	s.ContainerStatuses = []v1.ContainerStatus{{Name: "app"}, {Name: "other"}}
+	f.Report = pod.Report{Status: s, Life: "Syncing"}
+	f.Report.Gates.Set("other", gate.Claims)
+	p := show(&f)
+	check.Same(t, []gate.Gate{p.Containers[0].Gate, p.Containers[1].Gate}, []gate.Gate{gate.None, gate.Claims}, "gates")
 }
 
 func TestContainers(t *testing.T) {
