@@ -12,7 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/apiclient/mergepatch"
+	"github.com/troupe-dev/troupe/apiclient/internal/mergepatch"
 )
 
 // Deadlines by kind of call, from the call to its answer. They include client-go's waits and

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/patience"
+	"github.com/troupe-dev/troupe/apiclient/internal/patience"
 )
 
 // reflectorPause is the pause of the reflector, for refused connections, which it retries by itself.

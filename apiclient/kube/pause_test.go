@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/patience"
+	"github.com/troupe-dev/troupe/apiclient/internal/patience"
 )
 
 func TestPauses(t *testing.T) {

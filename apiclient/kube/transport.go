@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/troupe-dev/troupe/apiclient/patience"
+	"github.com/troupe-dev/troupe/apiclient/internal/patience"
 )
 
 // How long a connection may take to begin; see package patience for the times after which it counts as dead.

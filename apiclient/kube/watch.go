@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/patience"
+	"github.com/troupe-dev/troupe/apiclient/internal/patience"
 )
 
 // watch is one watch of a client. The reflector calls the apiserver through it (List, Watch) and

@@ -7,7 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
-	"github.com/troupe-dev/troupe/apiclient/patience"
+	"github.com/troupe-dev/troupe/apiclient/internal/patience"
 )
 
 // follow is one watch of the port: it behaves like client-go's reflector.

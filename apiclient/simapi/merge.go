@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/mergepatch"
+	"github.com/troupe-dev/troupe/apiclient/internal/mergepatch"
 )
 
 // merge applies a patch as the apiserver does: the difference of From and To becomes a strategic

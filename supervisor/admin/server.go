@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/podview"
-	"github.com/troupe-dev/troupe/supervisor/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/unixsocket"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
-	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
 const (

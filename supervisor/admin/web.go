@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/troupe-dev/troupe/supervisor/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/serving"
 )
 
 // WebConfig is how the page is reached with a browser.

@@ -13,14 +13,14 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/lockfile"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
+	"github.com/troupe-dev/troupe/supervisor/internal/tracing"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
-	"github.com/troupe-dev/troupe/supervisor/tracing"
 	"github.com/troupe-dev/troupe/supervisor/version"
 )
 

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
 )
 
 // limitSelf sets what the kernel grants this process, and how it treats this machine. A refusal is a warning: it makes

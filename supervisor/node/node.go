@@ -37,13 +37,13 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/internal/eventlog"
+	"github.com/troupe-dev/troupe/supervisor/internal/tracing"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
-	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // Options are what a daemon is run with.

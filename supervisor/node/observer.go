@@ -3,8 +3,8 @@ package node
 import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/podset"
+	"github.com/troupe-dev/troupe/supervisor/internal/tracing"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
-	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // observer is the daemon's node.Observer: metrics count all of it.

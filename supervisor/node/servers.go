@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/admin"
-	"github.com/troupe-dev/troupe/supervisor/eventlog"
-	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/iptables"
+	"github.com/troupe-dev/troupe/supervisor/internal/eventlog"
+	"github.com/troupe-dev/troupe/supervisor/internal/healthz"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )

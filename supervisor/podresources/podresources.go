@@ -31,8 +31,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/supervisor/serving"
-	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/internal/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/unixsocket"
 )
 
 // SocketIn is the path of the socket below an agent's root directory: where clients look.

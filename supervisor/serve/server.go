@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/troupe-dev/troupe/supervisor/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/serving"
 )
 
 const (

@@ -119,7 +119,7 @@ func (s *source) guarded(e ast.Expr) bool {
 		return false
 	}
 	call, is := last.X.(*ast.CallExpr)
-	return is && s.called(call) == ours("supervisor/again")+".Run"
+	return is && s.called(call) == ours("supervisor/internal/again")+".Run"
 }
 
 // starting is in every file that starts a goroutine, and in few others.
@@ -175,7 +175,7 @@ import (
 	"sync"
 	"time"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/again"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
 )
 func f(ctx context.Context, all *sync.WaitGroup) {
 	go f(ctx, all)

@@ -12,14 +12,14 @@ import (
 
 // renames are the files that rename something themselves, and why package durable does not do it for them.
 var renames = map[string]string{
-	"supervisor/host/disk/durable/durable.go":         "it is the one place where a file that was written takes its name",
-	"supervisor/host/volume/atomicdir/write.go":       "a link: volumes are written again at the start of the agent",
-	"supervisor/host/disk/checkpoints/checkpoints.go": "a damaged file is set aside",
-	"supervisor/host/disk/pullrecords/pullrecords.go": "a damaged file is set aside",
-	"apiclient/csr/store.go":                          "a link",
-	"supervisor/host/pod/podlogs/rotate.go":           "a log, which is rotated",
-	"supervisor/unixsocket/unixsocket.go":             "a socket",
-	"cmd/troupe/commands/sim.go":                      "a report, which is written piece by piece and made again at will",
+	"supervisor/host/disk/durable/durable.go":            "it is the one place where a file that was written takes its name",
+	"supervisor/host/volume/internal/atomicdir/write.go": "a link: volumes are written again at the start of the agent",
+	"supervisor/host/disk/checkpoints/checkpoints.go":    "a damaged file is set aside",
+	"supervisor/host/disk/pullrecords/pullrecords.go":    "a damaged file is set aside",
+	"apiclient/csr/store.go":                             "a link",
+	"supervisor/host/pod/podlogs/rotate.go":              "a log, which is rotated",
+	"supervisor/internal/unixsocket/unixsocket.go":       "a socket",
+	"cmd/troupe/commands/sim.go":                         "a report, which is written piece by piece and made again at will",
 }
 
 var rename = regexp.MustCompile(`\.Rename\(`)

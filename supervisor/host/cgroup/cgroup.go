@@ -19,7 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // Cgroups implements port.Cgroups on this machine, with cgroup v1 or v2, in the

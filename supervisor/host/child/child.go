@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // answerLimit bounds what a child may write, in bytes.

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/child/guard"
 	"github.com/troupe-dev/troupe/supervisor/host/child/served"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // stall is the memory pressure (PSI) that the kernel tells of: some process waited for memory for 0.2 s of

@@ -14,10 +14,10 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/fsgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/hostpath"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/fsgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/hostpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/subpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/unmount"
 )
 
 // The operations of a child.

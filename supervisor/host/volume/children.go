@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/child/served"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/fsgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/fsgroup"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/subpath"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

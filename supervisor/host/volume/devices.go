@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/blockmount"
 )
 
 // localMounts is where devices of local volumes are mounted, one directory for each PersistentVolume, below the agent's

@@ -9,7 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // otherLabel has nothing mounted of a disk with another SELinux label than a pod needs: context= is an option of its

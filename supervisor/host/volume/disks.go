@@ -15,12 +15,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmount"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/blockmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/unmount"
 )
 
 // Files of a disk that pods use.

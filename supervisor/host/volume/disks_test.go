@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/netdisks"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -39,7 +39,7 @@ type diskLab struct {
 func newDiskLab(t *testing.T) *diskLab {
 	t.Helper()
 	hosttest.NeedRoot(t)
-	bin := check.Value(filepath.Abs("netdisks/testdata/bin"))(t)
+	bin := check.Value(filepath.Abs("internal/netdisks/testdata/bin"))(t)
 	l := &diskLab{newLab(t), t.TempDir()}
 	loop := hosttest.NewLoop(t, 16<<20)
 	t.Setenv("PLAY", l.play)

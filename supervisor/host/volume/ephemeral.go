@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/openfiles"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/diskuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/openfiles"
 )
 
 // UseProcesses sets who tells the processes of a pod, by their numbers in /proc. Without it, files that were removed

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/child"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/child/served"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/diskuse"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

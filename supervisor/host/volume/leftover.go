@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/unmount"
 )
 
 // inOwnVolumes parts the mounts that a pod has left in its emptyDirs (mountPropagation Bidirectional, FUSE) from

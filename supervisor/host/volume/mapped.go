@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/bindmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/bindmount"
 )
 
 // Directories of kinds of volumes, as the kubelet has them.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/fsgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/fsgroup"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/podkeys"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/podkeys"
 )
 
 var _ port.PodKeys = (*Volumes)(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // Names below a pod's directory.

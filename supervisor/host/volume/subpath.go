@@ -7,8 +7,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/subpath"
 )
 
 // MountSubPaths implements port.Host. It works in a child process: a volume may

@@ -15,9 +15,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/subpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/subpath"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

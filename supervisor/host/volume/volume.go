@@ -11,9 +11,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/hostpath"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/hostpath"
 )
 
 // MountVolume implements port.Host.

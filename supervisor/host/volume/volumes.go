@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/lastuse"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/diskuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/lastuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/netdisks"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/troupe-dev/troupe/supervisor/again"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
 )
 
 // Watcher tells readers that something happened in the directories of their

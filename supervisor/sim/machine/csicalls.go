@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
-	"github.com/troupe-dev/troupe/supervisor/csicode"
+	"github.com/troupe-dev/troupe/supervisor/internal/csicode"
 )
 
 // The verbs of calls of CSI drivers beside the operations of csi.Op.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // ContainersDir has a directory for each container, below that of their pod.

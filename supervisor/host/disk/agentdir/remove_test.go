@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // Directories of devices (volumeMode Block), below volumeDevices. A PersistentVolume has a directory in each.

@@ -12,8 +12,8 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/csicode"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/internal/csicode"
 )
 
 // Capabilities of drivers.

@@ -26,11 +26,11 @@ import (
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
+	"github.com/troupe-dev/troupe/supervisor/internal/csicode"
 )
 
 // Host is what the adapter needs of this machine.

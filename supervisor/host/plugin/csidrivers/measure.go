@@ -11,7 +11,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 )
 

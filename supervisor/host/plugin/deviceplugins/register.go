@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
-	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/internal/unixsocket"
 )
 
 const requestLimit = 64 << 10

@@ -9,8 +9,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // The name is that of the kubelet.

@@ -23,7 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 var _ port.ContainerFiles = (*Files)(nil)

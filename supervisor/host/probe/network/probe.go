@@ -19,7 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // probeDialer leaves no socket behind for a minute after each probe, as TCP

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // pathsOf are the disks that are paths to one of Fibre Channel, each once.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/troupe-dev/troupe/supervisor/again"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
 )
 
 func TestRun(t *testing.T) {

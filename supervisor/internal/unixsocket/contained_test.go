@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/internal/unixsocket"
 )
 
 // TestContained: a handler that panics fails its own call.

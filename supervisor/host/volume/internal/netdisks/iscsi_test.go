@@ -14,7 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 	"github.com/troupe-dev/troupe/tests/check"

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // Exit statuses of iscsiadm (iscsi_err.h of open-iscsi).

@@ -13,9 +13,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/beneath"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/unmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/internal/unmount"
 )
 
 // fileMode is that of a file that a file is mounted on.

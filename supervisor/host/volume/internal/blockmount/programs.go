@@ -13,7 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/internal/hostcall"
 )
 
 // most is how much output of a program is read.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/supervisor/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/serving"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

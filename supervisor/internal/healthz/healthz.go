@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/serving"
+	"github.com/troupe-dev/troupe/supervisor/internal/serving"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/internal/unixsocket"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
+	"github.com/troupe-dev/troupe/supervisor/internal/again"
 )
 
 // Effort bounds what counting costs. A directory that takes longer than Slice is counted by a child of its own: first
