@@ -82,10 +82,10 @@ type image struct {
 	digest string // repository@sha256:…
 	// digests has digest, and tags the name if that is no digest: what is shown of all images shares them.
 	digests, tags []string
-	size   uint64
-	uid    *int64
-	user   string
-	pinned bool
+	size          uint64
+	uid           *int64
+	user          string
+	pinned        bool
 }
 
 // resolve finds an image for a pull. size overrides the drawn size, unless it is 0.
