@@ -108,8 +108,11 @@ func (n *Node) Crashed(retry time.Duration) {
 	for _, p := range n.pods { // order-free: each by itself
 		p.adopted = p.adopted && p.ready > 0
 		for _, c := range p.containers { // order-free: each by itself
-			c.doubtful = c.doubtful || c.tried && c.state == observed.ContainerCreated
+			c.mayStart()
 		}
 	}
 	n.Troubled("", retry)
 }
+
+// mayStart: whoever asked for the start of a container is gone, and is not told whether it has started.
+func (c *container) mayStart() { c.doubtful = c.doubtful || c.tried && c.state == observed.ContainerCreated }

@@ -17,7 +17,8 @@ var nothingForTheUnwanted = rule{
 		ID: "I08",
 		Text: "No sandbox or container is made or started for a pod that is not to run, half a second after the agent was " +
 			"told so.",
-		Excuses: "A process or machine that stands still, and a message that is late. " +
+		Excuses: "A process or machine that stands still, and a message that is late. Half a minute after a crash of an actor, " +
+			"while calls about all pods go wrong: podset decides nothing before it has a list of the runtime. " +
 			"A static pod, as long as a checkpoint can't be written: why it is stopped is saved first.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
@@ -27,6 +28,9 @@ var nothingForTheUnwanted = rule{
 			return ""
 		}
 		if !n.now().After(n.still.Add(noticed)) {
+			return ""
+		}
+		if n.now().Before(n.callTrouble.until) && n.now().Before(n.replacedAt.Add(recovery)) {
 			return ""
 		}
 		if since := n.now().Sub(p.dropped); !p.wanted && !p.dropped.IsZero() && since > noticed &&

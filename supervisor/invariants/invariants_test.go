@@ -453,6 +453,57 @@ func TestAgentThatBegins(t *testing.T) {
 	}
 }
 
+// TestCrashWhileListsHang: nothing is held against an agent that has lost what it knew of pods and gets no list of the
+// runtime, but for half a minute alone.
+func TestCrashWhileListsHang(t *testing.T) {
+	for name, c := range map[string]struct {
+		crashed, hangs bool
+		after          time.Duration
+		want           int
+	}{
+		"a crash":                {true, false, time.Second, 1},
+		"a list that hangs":      {false, true, time.Second, 1},
+		"both":                   {true, true, time.Second, 0},
+		"both, and a minute ago": {true, true, time.Minute, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig().up()
+			if c.crashed {
+				r.Crashed(0)
+			}
+			if c.hangs {
+				r.Called(simcri.Call{Method: simcri.List}, simcri.Fault{Hang: true})
+			}
+			r.tell()
+			r.now = r.now.Add(c.after)
+			r.call(simcri.CreateContainer, "")
+			check.Equal(t, len(r.found), c.want, "violations: %v", r.found)
+		})
+	}
+}
+
+// TestStartUnderWay: an agent that is killed while it starts a container, or whose actor crashes then, may not know that
+// it has started.
+func TestStartUnderWay(t *testing.T) {
+	for name, lost := range map[string]func(*rig){
+		"nothing": func(*rig) {}, "a crash": func(r *rig) { r.Crashed(0) }, "another agent": func(r *rig) { r.Began() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig()
+			r.tell(r.spec())
+			r.sandbox("s0", 0, made, started)
+			r.container("app", 0, made)
+			r.call(simcri.StartContainer, "u1app0")
+			r.now = r.now.Add(time.Second)
+			lost(r)
+			r.container("app", 0, started)
+			r.end("app", 0, ended, 137, simcri.WithSandbox)
+			found := slices.ContainsFunc(r.found, func(v Violation) bool { return v.ID == "I06" })
+			check.Equal(t, found, name == "nothing", "violations: %v", r.found)
+		})
+	}
+}
+
 // TestNumbersBeginAnew: of a pod that was dropped and of which nothing is left the numbers
 // may be used again.
 func TestNumbersBeginAnew(t *testing.T) {

@@ -358,6 +358,7 @@ func (n *Node) Began() {
 		p.givenUp, p.adopted, p.leaving = time.Time{}, p.ready > 0 && p.wanted, false
 		for _, c := range p.containers { // order-free: all of them
 			n.sometimes(func(r *rare) bool { return r.began != nil && r.began(p, c) })
+			c.mayStart()
 		}
 		if p.wanted {
 			// What runs goes on, and nothing is made for it before the agent is told of it.

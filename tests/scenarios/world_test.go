@@ -116,7 +116,12 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 				w.rules.Changed(t)
 				w.watch.changed(t)
 			},
-			Crashed: func(*kernel.CrashReport) { w.crashes++ },
+			Crashed: func(r *kernel.CrashReport) {
+				w.crashes++
+				if r.Decision != kernel.Contained {
+					w.rules.Crashed(r.RetryAfter)
+				}
+			},
 			GaveUp:  func(_ string, r *kernel.CrashReport) { w.fatal = r },
 			Violated: func(v *kernel.Violation) {
 				w.violations = append(w.violations, invariants.Violation{ID: "I49", At: w.v.Now(), What: v.String()})

@@ -43,8 +43,8 @@ type exchange struct {
 // wordsLimit bounds what is told of the stderr of a child that failed, in bytes.
 const wordsLimit = 2000
 
-// run starts the child, and waits until it has answered and ended, or until ctx ends. Then it is killed with its process
-// group, and nobody waits for its end: it may hang in the kernel.
+// run starts the child, and waits until it has answered and ended, or until ctx ends. Then it is killed with its
+// process group, and nobody waits for its end: it may hang in the kernel.
 func (e *exchange) run(ctx context.Context) error {
 	in, out, words, err := e.start()
 	if err != nil {

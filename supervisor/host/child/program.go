@@ -11,8 +11,8 @@ import (
 )
 
 // RunProgram runs a program of somebody else, and waits for its end. It is killed when ctx ends, and when this process
-// does, with what it has started. stdout and stderr get what it writes, also if it fails; they bound what they keep. The
-// error is nil if it exited with status 0; it is for people.
+// does, with what it has started. stdout and stderr get what it writes, also if it fails; they bound what they keep.
+// The error is nil if it exited with status 0; it is for people.
 func RunProgram(ctx context.Context, p *guard.Program, stdout, stderr io.Writer) error {
 	ask, err := json.Marshal(p)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package guard is a child that runs a program of somebody else, which must end when the agent does, also when the agent
-// is killed.
+// Package guard is a child that runs a program of somebody else, which must end when the agent does, also when the
+// agent is killed.
 //
 //	agent ──starts──► guard ──starts──► program ──starts──► its own processes
 //	   └──── its stdin ──┘ └───────────── one process group ──────────────┘
