@@ -15,7 +15,7 @@
 //	├── claims       claims      ResourceClaims of pods, and DRA drivers; only if Ports.DRADrivers and Ports.API are set
 //	├── csi          csi         volumes of CSI drivers, and the CSINode; only if Ports.CSI and Ports.API are set
 //	├── volumes      volumes     mounts and unmounts, one lane per volume
-//	├── resources    resources   cgroups of pods and QoS classes; only if Ports.Cgroups is set
+//	├── cgroups      cgroups     cgroups of pods and QoS classes; only if Ports.Cgroups is set
 //	├── probes       probes      schedules of all probes, one timer
 //	├── gc           gc          removes dead containers, sandboxes, directories, logs and log symlinks
 //	├── logs         logs        log rotation; only if Ports.Logs is set and containerLogMaxSize is positive
@@ -23,12 +23,12 @@
 //	├── pleg         pleg        events and lists of the runtime
 //	├── eviction     eviction    shows pressure and evicts pods; only if Ports.Pressure is set
 //	├── oom          oom         events of the kernel's OOM killer; only if Ports.OOM is set
-//	├── machine      machine     what the machine has, without a Node; only if Ports.Facts is set and Ports.API is not
+//	├── standalone   standalone  what the machine has, without a Node; only if Ports.Facts is set and Ports.API is not
 //	├── shutdown     shutdown    ends pods in order while the machine shuts down; only if Ports.Inhibitor is set
 //	├── podview      podview     what people and servers ask about pods; spawned with the first message to it
 //	│
 //	│   and, if Ports.API is set:
-//	├── objects      objects     ConfigMaps, Secrets, volume claims and tokens that pods use
+//	├── apiobjects   apiobjects  ConfigMaps, Secrets, volume claims and tokens that pods use
 //	├── apipods      apipods     the pods of this node in the apiserver
 //	├── status       status      writes pod status to the apiserver; deletes terminated pods there
 //	├── mirrors      mirrors     mirror pods of static pods
@@ -43,7 +43,7 @@
 //	rescue      starts goroutines beside actors; keeps a panic there from ending the process
 //	expand      the effect that expands a volume on this node, and says so in its claim
 //	checkpoint  effects that read and write a checkpoint file
-//	flat        a map for few entries
+//	smallmap    a map for few entries
 //
 // Who sends which message to whom is in node/wiring.txt, which troupe tree --wiring
 // prints. Each actor package begins with its messages. A message says who sends it and

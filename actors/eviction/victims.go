@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 func (a *actor) list(ctx *kernel.Context[Message]) {
@@ -130,7 +130,7 @@ func (a *actor) overdue(ctx *kernel.Context[Message]) {
 }
 
 func (a *actor) event(
-	ctx *kernel.Context[Message], p *v1.Pod, reason, message string, annotations flat.Map[string, string],
+	ctx *kernel.Context[Message], p *v1.Pod, reason, message string, annotations smallmap.Map[string, string],
 ) {
 	e := port.Event{Pod: p, Warning: true, Reason: reason, Message: message, Annotations: annotations, At: ctx.Now()}
 	if p == nil {

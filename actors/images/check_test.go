@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -20,9 +20,9 @@ func TestCheck(t *testing.T) {
 	lowest := &imagepull.Waiter{Lowest: true}
 	i := &image{Image: imagepull.New("i")}
 	i.Waiting = []*imagepull.Waiter{lowest, w}
-	a := &images{of: map[string]*image{"i": i}, held: map[types.UID]flat.Many[string, string]{}}
+	a := &images{of: map[string]*image{"i": i}, held: map[types.UID]smallmap.Many[string, string]{}}
 	hold := func(name string) {
-		var of flat.Many[string, string]
+		var of smallmap.Many[string, string]
 		of.Set("app", name)
 		a.held["a"] = of
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // PullPool is the pool of slots that bounds how many pulls run at once.
@@ -77,7 +77,7 @@ type Counts interface {
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		a := &images{
-			deps: deps, of: map[string]*image{}, held: map[types.UID]flat.Many[string, string]{}, records: newRecords(),
+			deps: deps, of: map[string]*image{}, held: map[types.UID]smallmap.Many[string, string]{}, records: newRecords(),
 			bucket: deps.Bucket, turns: map[types.UID][]string{}, pulls: map[types.UID]int64{},
 		}
 		return a
@@ -90,7 +90,7 @@ type images struct {
 	// held are the images of living pods, by container: no list shows yet that they are used.
 	//
 	// Invariant: a container that waits for an image waits for that one.
-	held      map[types.UID]flat.Many[string, string]
+	held      map[types.UID]smallmap.Many[string, string]
 	collector collector
 	records   records
 	bucket    imagepull.Bucket

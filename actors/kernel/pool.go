@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Pool bounds how many effects of a kind run at once on one machine.
@@ -61,7 +61,7 @@ type slots struct {
 	// patience is set while a timer runs for effects that have waited for BehindMax.
 	patience bool
 	// paces has the durations of each kind of call.
-	paces flat.Map[string, pace]
+	paces smallmap.Map[string, pace]
 }
 
 // share is what the effects of one pod have of a pool: those that wait, and the slots that they hold. last is when one

@@ -20,10 +20,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Message is what the mirrors actor understands.
@@ -211,7 +211,7 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 // tell sends status the mirrors that are up to date, and those that no longer are.
 func (a *mirrors) tell(stand []apipod.MirrorPair) {
 	static := func(p *apipod.MirrorPair) types.UID { return p.Static.UID }
-	now, before := flat.LookupIn(stand, static), flat.LookupIn(a.told, static)
+	now, before := smallmap.LookupIn(stand, static), smallmap.LookupIn(a.told, static)
 	for i, old := range a.told {
 		if at := now.Place(old.Static.UID, i); at < 0 || stand[at].Mirror.UID != old.Mirror.UID {
 			a.deps.Gone(old.Static.UID, old.Mirror.UID)

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
@@ -19,7 +20,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/podset"
@@ -34,7 +34,7 @@ type Cluster struct {
 	nodestatus.Settings
 	CSI csi.Settings
 	// Objects may have PodCertificates, which need PodKeys.
-	Objects objects.Settings
+	Objects apiobjects.Settings
 	PodKeys port.PodKeys
 	// SELinux is nil on a host without it.
 	SELinux *isolation.SELinuxHost
@@ -55,7 +55,7 @@ type cluster struct {
 	mirrors    kernel.Ref[mirrors.Message]
 	nodestatus kernel.Ref[nodestatus.Message]
 	apipods    kernel.Ref[apipods.Message]
-	objects    kernel.Ref[objects.Message]
+	objects    kernel.Ref[apiobjects.Message]
 }
 
 // connect sets the receivers in podset's Deps. Without them, podset sends nothing to a cluster.
@@ -80,13 +80,13 @@ func countDevices(i devices.Inventory) map[v1.ResourceName]nodeobject.Devices {
 	return of
 }
 
-// retain tells objects which pods there are.
-func (a *cluster) retain(wanted map[types.UID]bool) { a.objects.Tell(objects.Retain{Pods: wanted}) }
+// retain tells apiobjects which pods there are.
+func (a *cluster) retain(wanted map[types.UID]bool) { a.objects.Tell(apiobjects.Retain{Pods: wanted}) }
 
-// tellPods sets the messages of pods to objects.
+// tellPods sets the messages of pods to apiobjects.
 func (a *cluster) tellPods(c *Config, d *pod.Deps) {
-	d.NeedObjects = func(m pod.NeedObjects) { a.objects.Tell(objects.Need{NeedObjects: m}) }
-	d.ForgetObjects = func(m pod.ForgetObjects) { a.objects.Tell(objects.Forget{UID: m.UID}) }
+	d.NeedObjects = func(m pod.NeedObjects) { a.objects.Tell(apiobjects.Need{NeedObjects: m}) }
+	d.ForgetObjects = func(m pod.ForgetObjects) { a.objects.Tell(apiobjects.Forget{UID: m.UID}) }
 	d.NoServices = c.Cluster.Objects.NoServices
 }
 
@@ -105,7 +105,7 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, b *nodeA
 		Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 		Calls:   apiCalls, Deadline: apiDeadline, Probe: apiProbe,
 	}))
-	a.objects = spawn(ctx, c.Around, "objects", objects.New(&objects.Deps{
+	a.objects = spawn(ctx, c.Around, "apiobjects", apiobjects.New(&apiobjects.Deps{
 		API: c.Ports.API, Settings: c.Cluster.Objects, Keys: c.Cluster.PodKeys, Node: c.Name, Events: c.Ports.Events,
 		Restarted: func() { podsetRef.Tell(podset.AskAgain{}) },
 		Counts:    c.Observer, TTL: time.Minute,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/cgroups"
 	"github.com/troupe-dev/troupe/actors/claims"
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/csi"
@@ -42,7 +43,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/prepull"
 	"github.com/troupe-dev/troupe/actors/probes"
-	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
@@ -240,7 +240,7 @@ type nodeActors struct {
 	prepull     kernel.Ref[prepull.Message]
 	credentials kernel.Ref[credentials.Message]
 	volumes     kernel.Ref[volumes.Message]
-	resources   kernel.Ref[resources.Message]
+	resources   kernel.Ref[cgroups.Message]
 	probes      kernel.Ref[probes.Message]
 	gc          kernel.Ref[gc.Message]
 	sources     kernel.Ref[sources.Message]
@@ -276,11 +276,11 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(d),
 		kernel.Follow(&b.node, func(n *v1.Node) volumes.Message { return volumes.NodeSeen{Node: n} }))
 	if c.Ports.Cgroups != nil {
-		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
+		b.resources = spawn(ctx, c.Around, "cgroups", cgroups.New(&cgroups.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
 			Living:  b.living(true),
 			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
-		}), kernel.Follow(&b.resized, func(n *v1.Node) resources.Message { return resources.NodeSeen{Node: n} }))
+		}), kernel.Follow(&b.resized, func(n *v1.Node) cgroups.Message { return cgroups.NodeSeen{Node: n} }))
 	}
 	b.probes = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,

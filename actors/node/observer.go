@@ -1,13 +1,13 @@
 package node
 
 import (
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/claims"
 	placed "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/eviction"
 	"github.com/troupe-dev/troupe/actors/images"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/prepull"
@@ -22,7 +22,7 @@ type Observer interface {
 	devices.Counts
 	eviction.Counts
 	images.Counts
-	objects.Counts
+	apiobjects.Counts
 	podset.Counts
 	podview.Counts
 	prepull.Counts

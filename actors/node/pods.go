@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/apipods"
+	"github.com/troupe-dev/troupe/actors/cgroups"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	placed "github.com/troupe-dev/troupe/actors/decide/devices"
@@ -23,7 +24,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/probes"
-	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
@@ -55,9 +55,9 @@ func (b *nodeActors) podDeps(c *Config) *pod.Deps {
 	}
 	b.tellClaims(c, d)
 	if c.Ports.Cgroups != nil {
-		d.EnsureCgroup = func(m pod.EnsureCgroup) { b.resources.Tell(resources.Ensure{EnsureCgroup: m}) }
+		d.EnsureCgroup = func(m pod.EnsureCgroup) { b.resources.Tell(cgroups.Ensure{EnsureCgroup: m}) }
 		d.Cgroups = c.Ports.Cgroups
-		d.RemoveCgroup = func(m pod.RemoveCgroup) { b.resources.Tell(resources.Remove{RemoveCgroup: m}) }
+		d.RemoveCgroup = func(m pod.RemoveCgroup) { b.resources.Tell(cgroups.Remove{RemoveCgroup: m}) }
 	}
 	return d
 }

@@ -4,7 +4,7 @@
 //	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages, SetPodCIDR──► runtime      ──Machine──► facts
-//	nodestatus ──Seen──► podset, mirrors, volumes, resources      ──Volumes──► csi ──InUse──► nodestatus
+//	nodestatus ──Seen──► podset, mirrors, volumes, cgroups      ──Volumes──► csi ──InUse──► nodestatus
 //	podset ──ReadNode──► nodestatus ──Read──► podset
 //
 // The package nodestatus in decide computes the content of the object. An idle node

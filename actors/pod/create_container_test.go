@@ -17,8 +17,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -80,7 +80,7 @@ func creatingPod(m *machine) *pod {
 	}}
 	return &pod{
 		deps: &Deps{Runtime: m, Files: m, SubPaths: m.MountSubPaths}, want: want, objects: podobjects.Standalone(),
-		paths: flat.Map[string, string]{{Key: "node", Value: "/srv"}, {Key: "data", Value: "/pods/data"}},
+		paths: smallmap.Map[string, string]{{Key: "node", Value: "/srv"}, {Key: "data", Value: "/pods/data"}},
 	}
 }
 

@@ -23,9 +23,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Deps are what a pod actor needs.
@@ -56,7 +56,7 @@ type Deps struct {
 	// containers from their requests.
 	Cgroups port.Cgroups
 	Limits  podcgroup.Settings
-	// NeedObjects and ForgetObjects go to objects. They are nil on a node without an apiserver.
+	// NeedObjects and ForgetObjects go to apiobjects. They are nil on a node without an apiserver.
 	// NoServices: pods get no service variables.
 	NeedObjects   func(NeedObjects)
 	ForgetObjects func(ForgetObjects)
@@ -120,10 +120,10 @@ type pod struct {
 	facts podplan.Facts
 	// Invariant: facts.Busy and lanes have one entry for each effect of this pod that has not
 	// ended, including those of an earlier incarnation.
-	lanes  flat.Map[kernel.EffectID, podplan.Lane]
+	lanes  smallmap.Map[kernel.EffectID, podplan.Lane]
 	turns  turns
-	paths  flat.Map[string, string]          // volume name → path on the host
-	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
+	paths  smallmap.Map[string, string]          // volume name → path on the host
+	images smallmap.Map[string, *observed.Image] // container name → what the runtime knows of its image
 	// objects is the known state of the pod's API objects.
 	objects podobjects.Set
 	// pullSecrets are those of objects while one message is handled, for all images that are asked for.
@@ -148,7 +148,7 @@ type pod struct {
 // Check implements kernel.Checked.
 func (p *pod) Check() error {
 	busy := p.facts.Busy.Index()
-	other := slices.ContainsFunc(p.lanes, func(l flat.Entry[kernel.EffectID, podplan.Lane]) bool {
+	other := slices.ContainsFunc(p.lanes, func(l smallmap.Entry[kernel.EffectID, podplan.Lane]) bool {
 		_, is := busy(l.Value)
 		return !is
 	})
@@ -334,7 +334,7 @@ func (p *pod) volumes(m VolumesAnswer) {
 }
 
 // allThere says whether all volumes that a pod uses have a path.
-func allThere(spec *v1.PodSpec, paths flat.Map[string, string]) bool {
+func allThere(spec *v1.PodSpec, paths smallmap.Map[string, string]) bool {
 	path := paths.Index()
 	for v := range podspec.Volumes(spec) {
 		if _, there := path(v.Name); !there {

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // probing is what this actor last sent to probes. told is false if it must be sent again.
@@ -33,11 +33,11 @@ func (b *probing) waits() bool {
 }
 
 // lookup finds what was sent about a container.
-func (b *probing) lookup() flat.Lookup[string, ProbedContainer] {
+func (b *probing) lookup() smallmap.Lookup[string, ProbedContainer] {
 	if b == nil {
-		return flat.Lookup[string, ProbedContainer]{}
+		return smallmap.Lookup[string, ProbedContainer]{}
 	}
-	return flat.LookupIn(b.containers, func(c *ProbedContainer) string { return c.ID })
+	return smallmap.LookupIn(b.containers, func(c *ProbedContainer) string { return c.ID })
 }
 
 // heard applies the result that probes reports for a container.
@@ -136,14 +136,14 @@ func (b *probing) canWait(now []ProbedContainer) bool {
 }
 
 // shown are the container statuses that were reported last.
-type shown [2]flat.Lookup[string, v1.ContainerStatus]
+type shown [2]smallmap.Lookup[string, v1.ContainerStatus]
 
 func (p *pod) shown() *shown {
 	status, name := p.status, func(s *v1.ContainerStatus) string { return s.Name }
 	if status == nil {
 		status = &p.want.Status
 	}
-	return &shown{flat.LookupIn(status.InitContainerStatuses, name), flat.LookupIn(status.ContainerStatuses, name)}
+	return &shown{smallmap.LookupIn(status.InitContainerStatuses, name), smallmap.LookupIn(status.ContainerStatuses, name)}
 }
 
 // health fills unknown fields of h from the reported status. found is false if the status has nothing about this

@@ -5,8 +5,8 @@
 //	podset ──Assign──► pod ──effects──► runtime      pod ──Ask, Report, Finished──► podset
 //	pleg ──(pods, podset)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage, Forget──► images ──ImageAnswer──► pod
 //	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
-//	                                           pod ──NeedObjects, ForgetObjects──► objects ──ObjectsAnswer──► pod
-//	                              pod ──EnsureCgroup, RemoveCgroup──► resources ──CgroupAnswer──► pod
+//	                                           pod ──NeedObjects, ForgetObjects──► apiobjects ──ObjectsAnswer──► pod
+//	                              pod ──EnsureCgroup, RemoveCgroup──► cgroups ──CgroupAnswer──► pod
 //	                              pod ──PrepareClaims, ReleaseClaims──► claims ──ClaimsAnswer──► pod
 //
 // After a restart it knows nothing. It asks podset for its assignment, reads its pod from the
@@ -32,8 +32,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Message is what a pod actor understands.
@@ -123,15 +123,15 @@ type ImageAnswer struct {
 // every change after. Paths are on the host, by volume name.
 type VolumesAnswer struct {
 	Volumes volumeplan.Volumes
-	Paths   flat.Map[string, string]
+	Paths   smallmap.Map[string, string]
 }
 
-// ObjectsAnswer is the known state of the API objects that the pod uses. From objects, in answer
+// ObjectsAnswer is the known state of the API objects that the pod uses. From apiobjects, in answer
 // to NeedObjects and on every change after. Lost: asked again when objects restarted. Late or
 // twice: the newest counts.
 type ObjectsAnswer struct{ Objects podobjects.Set }
 
-// CgroupAnswer is the state of the pod's cgroup. From resources, in answer to EnsureCgroup and
+// CgroupAnswer is the state of the pod's cgroup. From cgroups, in answer to EnsureCgroup and
 // RemoveCgroup and on every change after. Lost: asked again when resources restarted.
 type CgroupAnswer struct{ Cgroup podcgroup.Cgroup }
 
@@ -212,7 +212,7 @@ type Report struct {
 	// have its resources.
 	Down bool
 	// Gates are, by container name, those that the messages of waiting containers in Status are of.
-	Gates flat.Map[string, gate.Gate]
+	Gates smallmap.Map[string, gate.Gate]
 	// Resists: the pod is to end, and the runtime fails to stop a container or sandbox of it, or a driver to release a
 	// claim.
 	Resists bool
@@ -259,7 +259,7 @@ type MountVolumes struct {
 	Later bool
 	// Paths are where the pod knows volumes to be, by name: those of the last answer, shared and never changed. They are
 	// there also after a restart of volumes.
-	Paths   flat.Map[string, string]
+	Paths   smallmap.Map[string, string]
 	ReplyTo kernel.Ref[Message]
 }
 
@@ -270,7 +270,7 @@ type UnmountVolumes struct {
 	ReplyTo kernel.Ref[Message]
 }
 
-// NeedObjects tells objects that the pod uses all objects that its spec names. It is sent as soon
+// NeedObjects tells apiobjects that the pod uses all objects that its spec names. It is sent as soon
 // as the pod should run, and again when the spec names others.
 type NeedObjects struct {
 	Pod *v1.Pod
@@ -279,10 +279,10 @@ type NeedObjects struct {
 	ReplyTo kernel.Ref[Message]
 }
 
-// ForgetObjects is sent to objects when nothing of the pod runs.
+// ForgetObjects is sent to apiobjects when nothing of the pod runs.
 type ForgetObjects struct{ UID types.UID }
 
-// EnsureCgroup tells resources that the pod is here and, with Make, to make its cgroup. The
+// EnsureCgroup tells cgroups that the pod is here and, with Make, to make its cgroup. The
 // cgroup of a running pod is left as it is.
 type EnsureCgroup struct {
 	Pod     *v1.Pod
@@ -290,7 +290,7 @@ type EnsureCgroup struct {
 	ReplyTo kernel.Ref[Message]
 }
 
-// RemoveCgroup tells resources that the pod is gone from this node.
+// RemoveCgroup tells cgroups that the pod is gone from this node.
 type RemoveCgroup struct {
 	UID     types.UID
 	ReplyTo kernel.Ref[Message]

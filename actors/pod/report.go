@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // report sends the status to podset, if it changed. It returns when it has to be called again, zero for never.
@@ -60,7 +60,7 @@ const apartEach = 250 * time.Microsecond
 func (p *pod) apart() time.Duration {
 	s := &p.want.Spec
 	n := len(s.InitContainers) + len(s.Containers) + len(s.EphemeralContainers)
-	if n <= flat.Few {
+	if n <= smallmap.Few {
 		return 0
 	}
 	return time.Duration(n) * apartEach
@@ -113,7 +113,7 @@ func (p *pod) trouble() (text string, resists bool) {
 
 // blocks reports whether a failed lane still has work. A failure is kept until its lane is used
 // again, which may be never.
-func (p *pod) blocks(lane podplan.Lane, containers *flat.Lookup[string, observed.Container]) bool {
+func (p *pod) blocks(lane podplan.Lane, containers *smallmap.Lookup[string, observed.Container]) bool {
 	switch lane.Kind {
 	case podplan.LanePod:
 		return !p.facts.Known

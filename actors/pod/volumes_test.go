@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // TestOneMoreVolume: a volume that only an ephemeral container mounts is asked for when there is such a container, which
@@ -26,7 +26,7 @@ func TestOneMoreVolume(t *testing.T) {
 	r.mount = func(m pod.MountVolumes) { asked = append(asked, m) }
 	up := func(m pod.MountVolumes) {
 		a := pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Up}}
-		paths := flat.Map[string, string]{}
+		paths := smallmap.Map[string, string]{}
 		for v := range podspec.Volumes(&m.Pod.Spec) {
 			paths.Set(v.Name, "/"+v.Name)
 		}

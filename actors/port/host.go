@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Host is the file systems of the machine, as far as pods use them. The calling convention is
@@ -159,7 +159,7 @@ type Event struct {
 	Container string
 	Message   string
 	// Annotations of the API object, for programs. Whoever has the event shares them: nobody changes them.
-	Annotations flat.Map[string, string]
+	Annotations smallmap.Map[string, string]
 	At          time.Time
 }
 

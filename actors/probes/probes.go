@@ -13,10 +13,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Pools of slots bound the probes that run at once on the machine: commands, which are processes,
@@ -238,11 +238,11 @@ func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 	moved := p.host != m.Host
 	p.pod, p.host, p.static, p.reply, p.round = m.Pod, m.Host, podspec.Static(m.Pod), m.ReplyTo, a.round
 	before := len(p.containers)
-	var wanted flat.Many[string, bool]
+	var wanted smallmap.Many[string, bool]
 	for i := range m.Containers {
 		wanted.Set(m.Containers[i].ID, true)
 	}
-	var there flat.Many[string, *container]
+	var there smallmap.Many[string, *container]
 	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool {
 		if wanted.Has(c.id) {
 			there.Set(c.id, c)

@@ -9,14 +9,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // annotated records an event of a pod with annotations, given as key and value in turns.
 func (w *world) annotated(message string, pairs ...string) {
-	var a flat.Map[string, string]
+	var a smallmap.Map[string, string]
 	for i := 0; i < len(pairs); i += 2 {
 		a.Set(pairs[i], pairs[i+1])
 	}

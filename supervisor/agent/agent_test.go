@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/supervisor/config"
@@ -79,10 +79,10 @@ allowedUnsafeSysctls: [kernel.msg*]
 		t.Errorf("got %+v", c)
 	}
 	k := c.Cluster
-	if k.Register || k.MaxImages != 7 || k.StatusPeriod != 20*time.Second || k.LeaseDuration != 30*time.Second || k.Objects.Detection != objects.Cache {
+	if k.Register || k.MaxImages != 7 || k.StatusPeriod != 20*time.Second || k.LeaseDuration != 30*time.Second || k.Objects.Detection != apiobjects.Cache {
 		t.Errorf("got %+v", k)
 	}
-	if Of(configOf(t, "configMapAndSecretChangeDetectionStrategy: Get\n")).Cluster.Objects.Detection != objects.Get {
+	if Of(configOf(t, "configMapAndSecretChangeDetectionStrategy: Get\n")).Cluster.Objects.Detection != apiobjects.Get {
 		t.Error("objects are not got")
 	}
 	d := Default(4)

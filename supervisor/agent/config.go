@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
@@ -13,7 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/actors/sources"
@@ -117,8 +117,8 @@ func cluster(c config.Config) node.Cluster {
 			StatsPeriod: k.VolumeStatsAggPeriod.Duration, VolumeHealth: c.Gates().Enabled("CSIVolumeHealth"),
 			NotAttached: notAttached,
 		},
-		Objects: objects.Settings{
-			Detection:       objects.Detection(k.ConfigMapAndSecretChangeDetectionStrategy),
+		Objects: apiobjects.Settings{
+			Detection:       apiobjects.Detection(k.ConfigMapAndSecretChangeDetectionStrategy),
 			TrustBundles:    c.Gates().Enabled("ClusterTrustBundle") && c.Gates().Enabled("ClusterTrustBundleProjection"),
 			PodCertificates: c.Gates().Enabled("PodCertificateRequest"),
 		},
@@ -137,5 +137,5 @@ func (c *Config) pools() []kernel.Pool {
 		kernel.Pool{Name: logs.Pool, Size: c.Logs.Workers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
 	)
 	pools = append(pools, credentials.Pools()...)
-	return append(pools, objects.Pools()...)
+	return append(pools, apiobjects.Pools()...)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 )
 
 // podCertificates is the metric of pods' certificates, under the kubelet's name. It is in the registry when a pod has
@@ -15,8 +15,8 @@ type podCertificates struct {
 	states *prometheus.GaugeVec
 }
 
-// Certificates implements objects.Counts.
-func (m *Metrics) Certificates(counts map[objects.CertificateState]int) {
+// Certificates implements apiobjects.Counts.
+func (m *Metrics) Certificates(counts map[apiobjects.CertificateState]int) {
 	c := &m.podCertificates
 	c.once.Do(func() {
 		c.states = m.gauges("kubelet_podcertificate_states",

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -28,7 +28,7 @@ func TestWords(t *testing.T) {
 		At     time.Time
 		Wait   time.Duration
 		Of     map[string]bool
-		Few    flat.Map[string, string]
+		Few    smallmap.Map[string, string]
 		Many   []int
 		Data   []byte
 		Due    int64
@@ -47,7 +47,7 @@ func TestWords(t *testing.T) {
 		{message{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, UID: "0123456789abcdef"}, ": pod web, uid web"},
 		{message{UID: "0123456789abcdea"}, ": uid #1"},
 		{&message{Err: errors.New("no"), Wait: time.Second}, ": fails: no, wait 1s"},
-		{message{Of: map[string]bool{"b": true, "a": false}, Few: flat.Map[string, string]{{Key: "k", Value: "v"}}}, ": of [a; b: yes], few [k: v]"},
+		{message{Of: map[string]bool{"b": true, "a": false}, Few: smallmap.Map[string, string]{{Key: "k", Value: "v"}}}, ": of [a; b: yes], few [k: v]"},
 		{message{Data: []byte("abc"), Due: 1893456005104268174, At: time.Unix(1, 0), Reply: func() {}}, ": data 3 bytes"},
 		{message{Many: []int{1, 2, 3, 4}, Inside: &inner{1, "y"}, Make: true}, ": many 4 of them, inside (first sandbox 1, hidden y), make"},
 		{message{Inside: &inner{hidden: strings.Repeat("x", 200)}}, ": inside hidden " + strings.Repeat("x", longest-len("inside hidden ")) + "…"},

@@ -74,7 +74,7 @@ var decideMayImport = []string{
 	"github.com/distribution/reference", // the grammar of image names
 	"k8s.io/csi-translation-lib",        // which CSI volume stands for one of another kind
 	"google.golang.org/protobuf/proto",  // the encoding of the device plugin API, in a checkpoint
-	ours("actors/decide"), ours("actors/flat"),
+	ours("actors/decide"), ours("actors/smallmap"),
 }
 
 // decideMustNot names packages of the standard library by what makes them impure.

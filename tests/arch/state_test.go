@@ -150,7 +150,7 @@ func TestStateFindsOut(t *testing.T) {
 import (
 	"time"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 type flag bool
 type Deps struct{ Off bool }
@@ -159,7 +159,7 @@ type actor struct {
 	deps *Deps
 	is flag
 	of map[string]*record
-	few flat.Map[string, small]
+	few smallmap.Map[string, small]
 	inner
 	list
 	n int

@@ -204,7 +204,7 @@ func TestActorPanics(t *testing.T) {
 	}, func(w *world) {
 		w.run(2 * time.Minute) // the deadline of a question that was lost
 		w.quiet()
-	}, "pods", "podset", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "machine",
+	}, "pods", "podset", "images", "volumes", "cgroups", "probes", "gc", "sources", "pleg", "standalone",
 		"pod/a-init", "pod/b-plain")
 }
 

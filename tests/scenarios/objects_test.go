@@ -11,9 +11,9 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -111,7 +111,7 @@ func (c *cluster) kubernetes() {
 func (w *world) watches() []string {
 	var out []string
 	for _, a := range w.system.Snapshot("") {
-		if a.Path != nodeName+"/objects" {
+		if a.Path != nodeName+"/apiobjects" {
 			continue
 		}
 		for _, e := range a.Effects {
@@ -220,7 +220,7 @@ func TestPodsWithoutObjectsCostNothing(t *testing.T) {
 	heard := 0
 	w.around = func(actor string, m any, handled bool) {
 		_, answer := m.(pod.ObjectsAnswer)
-		if actor == "objects" || answer {
+		if actor == "apiobjects" || answer {
 			heard++
 		}
 	}
@@ -325,7 +325,7 @@ func TestObjectsPanics(t *testing.T) {
 		if got := w.watches(); len(got) > 1 {
 			w.failf("watches %v", got)
 		}
-	}, "objects", "pod/a-map", "pod/b-secret")
+	}, "apiobjects", "pod/a-map", "pod/b-secret")
 }
 
 // TestObjectsOverflow: an actor with room for few messages misses some, and all
@@ -343,13 +343,13 @@ func TestObjectsOverflow(t *testing.T) {
 		c.create(aPod(n).fromMap("settings").fromMap(n).fromSecret("password"))
 	}
 	for range 3 { // more than fits: restarts, which all pods answer, and a change of all
-		ref, ok := kernel.Lookup[objects.Message](w.system, nodeName+"/objects")
+		ref, ok := kernel.Lookup[apiobjects.Message](w.system, nodeName+"/apiobjects")
 		if !ok {
-			t.Fatal("there is no objects actor")
+			t.Fatal("there is no apiobjects actor")
 		}
 		w.run(50 * time.Millisecond)
 		for range 60 {
-			ref.Tell(objects.Forget{UID: "nobody"})
+			ref.Tell(apiobjects.Forget{UID: "nobody"})
 		}
 		for _, n := range all {
 			c.setConfigMap(n, "changed")
@@ -375,7 +375,7 @@ func TestObjectsOverflow(t *testing.T) {
 // has the newest at once.
 func TestDetection(t *testing.T) {
 	t.Parallel()
-	for _, how := range []objects.Detection{objects.Cache, objects.Get} {
+	for _, how := range []apiobjects.Detection{apiobjects.Cache, apiobjects.Get} {
 		var m made
 		w, c := newClusterNode(t, 1, withMade(&m), withConfig(func(c *agent.Config) { c.Cluster.Objects.Detection = how }))
 		c.kubernetes()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // MergeStatus returns the status to write for object when this node computed want, and whether it differs
@@ -56,7 +56,7 @@ func containers(have, want []v1.ContainerStatus) []v1.ContainerStatus {
 		return want
 	}
 	out, own := want, false
-	wanted := flat.LookupIn(want, nameOfStatus)
+	wanted := smallmap.LookupIn(want, nameOfStatus)
 	for i := range have {
 		h := &have[i]
 		j := wanted.Place(h.Name, i)
@@ -85,7 +85,7 @@ func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStat
 		return want
 	}
 	out, own := want, false
-	wanted, spec := flat.LookupIn(want, nameOfStatus), flat.LookupIn(specs, func(c *v1.Container) string { return c.Name })
+	wanted, spec := smallmap.LookupIn(want, nameOfStatus), smallmap.LookupIn(specs, func(c *v1.Container) string { return c.Name })
 	for i := range have {
 		h := &have[i]
 		if h.State.Terminated == nil {
@@ -150,7 +150,7 @@ func revived(h, w *v1.ContainerStatus) bool {
 func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 	have, want := object.Conditions, status.Conditions
 	out, own := have, false
-	known := flat.LookupIn(have, typeOfCondition)
+	known := smallmap.LookupIn(have, typeOfCondition)
 	for i := range want {
 		w := &want[i]
 		j := known.Place(w.Type, i)
@@ -206,7 +206,7 @@ func sameMergedConditions(a, b []v1.PodCondition) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	there := flat.LookupIn(b, typeOfCondition)
+	there := smallmap.LookupIn(b, typeOfCondition)
 	for i := range a {
 		if j := there.Place(a[i].Type, i); j < 0 || !podstatus.EqualCondition(&a[i], &b[j]) {
 			return false

@@ -9,7 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Coalesce is the minimum time between two writes of one pod, unless the status
@@ -38,7 +38,7 @@ func containersOf(s *v1.PodStatus) int {
 // Gathered says that a status that replaces another one need not be looked at: of a pod with many
 // containers there will be a look at until anyway, which is soon enough for what is new in it.
 func Gathered(object *v1.Pod, next *v1.PodStatus, now, until time.Time) bool {
-	return containersOf(next) > flat.Few && object != nil && !Urgent(&object.Status, next) &&
+	return containersOf(next) > smallmap.Few && object != nil && !Urgent(&object.Status, next) &&
 		until.After(now) && until.Sub(now) <= coalesce(next)
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // badDevice is why a container can't have its block volumes; nil if it can.
@@ -26,7 +26,7 @@ func badDevice(in *Input) error {
 }
 
 // Devices are the block volumes of a container (volumeDevices). paths are those of the volumes.
-func Devices(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) (out []devices.Node) {
+func Devices(pod *v1.Pod, c *v1.Container, paths smallmap.Map[string, string]) (out []devices.Node) {
 	of, volume := paths.Index(), podspec.VolumesOf(&pod.Spec)
 	for _, d := range c.VolumeDevices {
 		path, is := of(d.Name)

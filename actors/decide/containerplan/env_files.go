@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // EnvFile is a file, in a volume of the pod, that sets variables. Root is the volume's path on the host;
@@ -55,7 +55,7 @@ func ReadEnvFiles(files []EnvFile, one func(EnvFile) ([]byte, error)) ([]*EnvFil
 
 // EnvFilesOf are the files that set a container's variables, in order and without duplicates (core/v1
 // EnvVarSource.fileKeyRef, KEP-3721). paths are the paths on the host of the pod's volumes, by name.
-func EnvFilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]EnvFile, error) {
+func EnvFilesOf(pod *v1.Pod, c *v1.Container, paths smallmap.Map[string, string]) ([]EnvFile, error) {
 	var out []EnvFile
 	seen := map[place]int{} // in out, from 1
 	at, volume := paths.Index(), podspec.VolumesOf(&pod.Spec)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -57,7 +57,7 @@ func TestFilesOf(t *testing.T) {
 		{Name: "later", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 		{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}},
 	}
-	paths := flat.Map[string, string]{{Key: "v", Value: "/pods/v"}, {Key: "host", Value: "/"}, {Key: "none", Value: "/x"}}
+	paths := smallmap.Map[string, string]{{Key: "v", Value: "/pods/v"}, {Key: "host", Value: "/"}, {Key: "none", Value: "/x"}}
 	several, err := EnvFilesOf(pod, &v1.Container{Env: []v1.EnvVar{fromEnvFile("A", "y", "k", false), {Name: "B", Value: "x"}, fromEnvFile("C", "x", "k", false), fromEnvFile("D", "y", "l", false)}}, paths)
 	check.Fatal(t, err)
 	check.Deep(t, several, []EnvFile{{"v", "/pods/v", "y", []string{"k", "l"}}, {"v", "/pods/v", "x", []string{"k"}}}, "files")

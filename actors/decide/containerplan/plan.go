@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Input is what a plan is made from.
@@ -22,9 +22,9 @@ type Input struct {
 	Container *v1.Container
 	Objects   podobjects.Set
 	// Paths are the paths on the host of the mounted volumes, by name; empty for an image.
-	Paths flat.Map[string, string]
+	Paths smallmap.Map[string, string]
 	// Images holds the images of volumes, by imagepull.VolumeImage.
-	Images flat.Map[string, imagepull.Status]
+	Images smallmap.Map[string, imagepull.Status]
 	// View is what the runtime has of the pod.
 	View *observed.Pod
 	// Devices are those of device plugins on this node, nil for none.

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -44,8 +44,8 @@ func newWorld() *world {
 	app := &pod.Spec.Containers[0]
 	return &world{spec: &pod.Spec, app: app, Input: &Input{
 		Downward: podspec.Downward{Pod: pod}, Container: app, Objects: podobjects.Standalone(), View: &observed.Pod{},
-		Paths:  flat.Map[string, string]{{Key: "data", Value: "/pods/data"}, {Key: "node", Value: "/srv"}, {Key: "model"}},
-		Images: flat.Map[string, imagepull.Status]{{Key: imagepull.VolumeImage("model"), Value: imagepull.Status{Ref: "sha256:1"}}},
+		Paths:  smallmap.Map[string, string]{{Key: "data", Value: "/pods/data"}, {Key: "node", Value: "/srv"}, {Key: "model"}},
+		Images: smallmap.Map[string, imagepull.Status]{{Key: imagepull.VolumeImage("model"), Value: imagepull.Status{Ref: "sha256:1"}}},
 	}}
 }
 

@@ -41,7 +41,7 @@
 //	Place     state + pod + providers ──► CPUs of each entitled container, or the pod's rejection
 //	Resize    the same for a pod that runs and asks for other resources, or why not
 //	Shared    state ──► the CPUs of all other containers
-//	Check     state + machine ──► why they don't fit
+//	Check     state + standalone ──► why they don't fit
 //	Aligned   pod + its CPUs ──► what of it is aligned, for metrics
 //
 // A container keeps what it has, across its restarts, for as long as its pod is here. Only a resize changes that. CPUs

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Annotations of the event of an evicted pod, with the kubelet's names. What there may be several of is separated by
@@ -75,7 +75,7 @@ func (s *Shortage) usage(pod *v1.Pod, u *Use) string {
 }
 
 // annotations say the same as message does, for programs.
-func (s *Shortage) annotations(pod *v1.Pod, u *Use) (out flat.Map[string, string]) {
+func (s *Shortage) annotations(pod *v1.Pod, u *Use) (out smallmap.Map[string, string]) {
 	var names, used []string
 	for _, o := range s.offenders(pod, u) {
 		if o.pod {

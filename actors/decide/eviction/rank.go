@@ -12,7 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Reason is the status reason of an evicted pod, and of its event.
@@ -25,7 +25,7 @@ type Victim struct {
 	// Signal is why, as metrics show it.
 	Signal string
 	// Annotations are those of the event.
-	Annotations flat.Map[string, string]
+	Annotations smallmap.Map[string, string]
 }
 
 // Choose finds the pod to evict for a shortage; false if there is none. uses has the use of each pod, in the

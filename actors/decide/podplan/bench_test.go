@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // steady is a pod with one container that runs and has nothing to do: what
@@ -35,7 +35,7 @@ func steady() podplan.Input {
 					Image: "img:1", ImageRef: "sha256:1", SpecHash: podplan.SpecHash(&spec), CreatedAt: now.Add(-time.Hour), StartedAt: now.Add(-time.Hour)}},
 			},
 			Volumes: volumeplan.Volumes{State: volumeplan.Up},
-			Images:  flat.Map[string, imagepull.Status]{{Key: "a", Value: imagepull.Status{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"}}},
+			Images:  smallmap.Map[string, imagepull.Status]{{Key: "a", Value: imagepull.Status{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"}}},
 		},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Facts are what the pod's actor knows about the pod, apart from its desired state. Only the
@@ -30,11 +30,11 @@ type Facts struct {
 	View observed.Pod
 
 	// Busy are the effects under way, including those of an earlier incarnation of the actor.
-	Busy flat.Map[Lane, Effect]
+	Busy smallmap.Map[Lane, Effect]
 	// Failures are the failures since the last success, by lane.
 	Failures map[Lane]Failure
 	// Images are by container name; those of volumes by VolumeImage.
-	Images flat.Map[string, imagepull.Status]
+	Images smallmap.Map[string, imagepull.Status]
 	// Volumes of the pod.
 	Volumes volumeplan.Volumes
 	// Cgroup of the pod.
@@ -70,7 +70,7 @@ type Facts struct {
 	Crash map[string]backoff.Crash
 	// Waited is why containers did not run by the last plan: what users were told is not told again. The plan returns the
 	// next value in Output.Waiting. Lost with the actor: told once more.
-	Waited flat.Map[string, Waiting]
+	Waited smallmap.Map[string, Waiting]
 
 	// Resized: the pod was resized, so the limits of its containers matter.
 	Resized bool

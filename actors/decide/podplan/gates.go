@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // candidate is a container that is to be created.
@@ -100,10 +100,10 @@ func (p *planner) ofPod(at gate.Gate) Waiting {
 }
 
 // Gates are, by container name, those that the messages of waiting containers are of.
-func (o *Output) Gates() (out flat.Map[string, gate.Gate]) {
+func (o *Output) Gates() (out smallmap.Map[string, gate.Gate]) {
 	for i := range o.Waiting {
 		if e := &o.Waiting[i]; e.Value.Message != "" {
-			out = append(out, flat.Entry[string, gate.Gate]{Key: e.Key, Value: e.Value.Gate})
+			out = append(out, smallmap.Entry[string, gate.Gate]{Key: e.Key, Value: e.Value.Gate})
 		}
 	}
 	return out

@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Input is everything a plan may look at.
@@ -122,7 +122,7 @@ type Output struct {
 	// Wake is when to plan again if nothing happens before; zero for never.
 	Wake time.Time
 	// Waiting is, by container name, why a container does not run.
-	Waiting flat.Map[string, Waiting]
+	Waiting smallmap.Map[string, Waiting]
 	// Crash is the next value of Input.Crash.
 	Crash map[string]backoff.Crash
 	// Overdue is the next value of Input.Overdue.

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // many finds what a plan asks for each container. A plan is made after each message, so with many containers it must
@@ -18,7 +18,7 @@ type many struct {
 	// last and shown are the container statuses of in.Status and of the pod in the API.
 	last, shown statuses
 	// byID are in.View.Containers.
-	byID flat.Lookup[string, observed.Container]
+	byID smallmap.Lookup[string, observed.Container]
 
 	specs  func(string) (*v1.Container, podspec.Kind)
 	busyOn func(Lane) (Effect, bool)
@@ -45,20 +45,20 @@ func (p *planner) index() {
 }
 
 // ByID finds containers by their IDs, until the view changes.
-func (f *Facts) ByID() flat.Lookup[string, observed.Container] {
-	return flat.LookupIn(f.View.Containers, func(c *observed.Container) string { return c.ID })
+func (f *Facts) ByID() smallmap.Lookup[string, observed.Container] {
+	return smallmap.LookupIn(f.View.Containers, func(c *observed.Container) string { return c.ID })
 }
 
 // statuses are container statuses by name.
-type statuses [3]flat.Lookup[string, v1.ContainerStatus]
+type statuses [3]smallmap.Lookup[string, v1.ContainerStatus]
 
 func statusesIn(s *v1.PodStatus) statuses {
 	if s == nil {
 		return statuses{}
 	}
 	name := func(s *v1.ContainerStatus) string { return s.Name }
-	return statuses{flat.LookupIn(s.ContainerStatuses, name), flat.LookupIn(s.InitContainerStatuses, name),
-		flat.LookupIn(s.EphemeralContainerStatuses, name)}
+	return statuses{smallmap.LookupIn(s.ContainerStatuses, name), smallmap.LookupIn(s.InitContainerStatuses, name),
+		smallmap.LookupIn(s.EphemeralContainerStatuses, name)}
 }
 
 // of is the status of a container, nil for none.
@@ -73,7 +73,7 @@ func (l *statuses) of(name string) *v1.ContainerStatus {
 
 // specOf is podspec.Find.
 func (p *planner) specOf(name string) (*v1.Container, podspec.Kind) {
-	if len(p.in.View.Containers) <= flat.Few {
+	if len(p.in.View.Containers) <= smallmap.Few {
 		return podspec.Find(&p.in.Pod.Spec, name)
 	}
 	if p.specs == nil {
@@ -84,7 +84,7 @@ func (p *planner) specOf(name string) (*v1.Container, podspec.Kind) {
 
 // underWay is the effect under way on l, nil for none.
 func (p *planner) underWay(l Lane) Effect {
-	if len(p.in.Busy) <= flat.Few {
+	if len(p.in.Busy) <= smallmap.Few {
 		return p.in.Busy.At(l)
 	}
 	if p.busyOn == nil {
@@ -104,7 +104,7 @@ func (p *planner) busy(l Lane) (Action, bool) {
 
 // planned returns the action that was just planned on l.
 func (p *planner) planned(l Lane) (Action, bool) {
-	if len(p.out.Actions) > flat.Few {
+	if len(p.out.Actions) > smallmap.Few {
 		if p.lanes == nil {
 			p.lanes = map[Lane]Action{}
 		}
@@ -125,7 +125,7 @@ func (p *planner) planned(l Lane) (Action, bool) {
 
 // imageOf is the state of an image by its name in Facts.Images.
 func (p *planner) imageOf(name string) imagepull.Status {
-	if len(p.in.Images) <= flat.Few {
+	if len(p.in.Images) <= smallmap.Few {
 		return p.in.Images.At(name)
 	}
 	if p.images == nil {
@@ -137,7 +137,7 @@ func (p *planner) imageOf(name string) imagepull.Status {
 
 // waitedFor is why a container did not run by the last plan; the zero value if it ran, or there was none.
 func (p *planner) waitedFor(name string) Waiting {
-	if len(p.in.Waited) <= flat.Few {
+	if len(p.in.Waited) <= smallmap.Few {
 		return p.in.Waited.At(name)
 	}
 	if p.waited == nil {
@@ -202,7 +202,7 @@ func (s stops) with(a Action, id string) stops {
 
 // stopsUnderWay are the outstanding stop calls of a container, and those that were just planned.
 func (p *planner) stopsUnderWay(id string) (s stops) {
-	if len(p.in.Busy)+len(p.out.Actions) <= flat.Few {
+	if len(p.in.Busy)+len(p.out.Actions) <= smallmap.Few {
 		for _, b := range p.in.Busy {
 			s = s.with(b.Value, id)
 		}
@@ -236,7 +236,7 @@ func (p *planner) failedStops(id string) (again time.Time, failed bool) {
 		}
 		return at
 	}
-	if len(p.in.Failures) <= flat.Few {
+	if len(p.in.Failures) <= smallmap.Few {
 		for l, f := range p.in.Failures { // order-free: a maximum
 			if l.Kind == LaneStop && l.Name == id {
 				again, failed = later(again, f), true

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
@@ -33,7 +33,7 @@ func crowd(n int) podplan.Input {
 		in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, c)
 		in.View.Containers = append(in.View.Containers, r)
 		in.Health[r.ID] = probe.Health{Readiness: probe.Success}
-		in.Images = append(in.Images, flat.Entry[string, imagepull.Status]{
+		in.Images = append(in.Images, smallmap.Entry[string, imagepull.Status]{
 			Key: c.Name, Value: imagepull.Status{State: imagepull.Ready, Image: c.Image, Ref: "sha256:1"},
 		})
 		in.Pod.Status.ContainerStatuses = append(in.Pod.Status.ContainerStatuses, v1.ContainerStatus{Name: c.Name})
@@ -92,7 +92,7 @@ func TestMany(t *testing.T) {
 			unmade(in, 0)
 			for _, c := range in.Pod.Spec.Containers {
 				a := podplan.CreateContainer{Name: c.Name}
-				in.Busy = append(in.Busy, flat.Entry[podplan.Lane, podplan.Effect]{Key: a.Lane(), Value: a})
+				in.Busy = append(in.Busy, smallmap.Entry[podplan.Lane, podplan.Effect]{Key: a.Lane(), Value: a})
 			}
 		},
 		"they end again and again": func(in *podplan.Input, _ int) { allExited(in, 1) },
@@ -144,7 +144,7 @@ func TestMany(t *testing.T) {
 			terminating(in)
 			for _, c := range in.View.Containers {
 				a := podplan.RunPreStop{Name: c.Name, ID: c.ID, Handler: exec}
-				in.Busy = append(in.Busy, flat.Entry[podplan.Lane, podplan.Effect]{Key: a.Lane(), Value: a})
+				in.Busy = append(in.Busy, smallmap.Entry[podplan.Lane, podplan.Effect]{Key: a.Lane(), Value: a})
 				in.Hooks[c.ID] = podplan.Hooks{PreStop: podplan.HookRunning, PreStopAt: in.Now}
 			}
 		},
@@ -152,7 +152,7 @@ func TestMany(t *testing.T) {
 			terminating(in)
 			for _, c := range in.View.Containers {
 				a := podplan.StopContainer{Name: c.Name, ID: c.ID, Grace: time.Minute}
-				in.Busy = append(in.Busy, flat.Entry[podplan.Lane, podplan.Effect]{Key: a.Lane(), Value: a})
+				in.Busy = append(in.Busy, smallmap.Entry[podplan.Lane, podplan.Effect]{Key: a.Lane(), Value: a})
 			}
 		},
 		"stops fail": func(in *podplan.Input, _ int) {

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -256,7 +256,7 @@ func TestPlanLostImage(t *testing.T) {
 	e := CreateContainer{Name: "a", SandboxID: "s0"}
 	in.Begin(e, t0)
 	in.Failed(e, Situation{Now: t0}, Problem{Detail: "no image", NoImage: true})
-	check.Same(t, in.Images, flat.Map[string, imagepull.Status]{{Key: "b", Value: ready}}, "left")
+	check.Same(t, in.Images, smallmap.Map[string, imagepull.Status]{{Key: "b", Value: ready}}, "left")
 }
 
 // TestPlanHeldUpSays: users see what a container waits for.

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Plan decides what to do next for one pod.
@@ -68,7 +68,7 @@ type planner struct {
 	// crashOwned is true once out.Crash is a private copy.
 	crashOwned bool
 
-	waits flat.Many[string, Waiting]
+	waits smallmap.Many[string, Waiting]
 	many
 }
 

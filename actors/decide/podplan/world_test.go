@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // world is a runtime in miniature, and a shell that performs plans on it. What
@@ -551,8 +551,8 @@ func (w *world) delete(grace time.Duration) {
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // byKey is m in order of its keys.
-func byKey[V any](m flat.Map[string, V]) flat.Map[string, V] {
+func byKey[V any](m smallmap.Map[string, V]) smallmap.Map[string, V] {
 	m = m.Clone()
-	slices.SortFunc(m, func(a, b flat.Entry[string, V]) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(m, func(a, b smallmap.Entry[string, V]) int { return strings.Compare(a.Key, b.Key) })
 	return m
 }

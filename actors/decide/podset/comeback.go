@@ -9,7 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // A pod that was removed from its source may return before it has ended: the upgrade of a control
@@ -86,7 +86,7 @@ func Over(p *v1.Pod, s *v1.PodStatus) (out []v1.ContainerStatus) {
 	if s == nil {
 		return nil
 	}
-	specs := flat.LookupIn(p.Spec.Containers, func(c *v1.Container) string { return c.Name })
+	specs := smallmap.LookupIn(p.Spec.Containers, func(c *v1.Container) string { return c.Name })
 	for i := range s.ContainerStatuses {
 		of := &s.ContainerStatuses[i]
 		if at := specs.Place(of.Name, i); at >= 0 && podspec.OverForGood(&p.Spec.Containers[at], p, of) {
@@ -106,7 +106,7 @@ func WithOver(s *v1.PodStatus, over []v1.ContainerStatus) *v1.PodStatus {
 	if s != nil {
 		out = s.DeepCopy()
 	}
-	ended := flat.LookupIn(over, func(o *v1.ContainerStatus) string { return o.Name })
+	ended := smallmap.LookupIn(over, func(o *v1.ContainerStatus) string { return o.Name })
 	out.ContainerStatuses = slices.DeleteFunc(out.ContainerStatuses, func(s v1.ContainerStatus) bool {
 		return ended.Get(s.Name) != nil
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Input is everything a status may look at.
@@ -197,7 +197,7 @@ func stamp(t time.Time) metav1.Time {
 // find returns the status of the named container, nil if there is none. Of many, those of main containers are in the
 // order of their names.
 func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
-	if len(list) > flat.Few {
+	if len(list) > smallmap.Few {
 		i := sort.Search(len(list), func(i int) bool { return list[i].Name >= name })
 		if i < len(list) && list[i].Name == name {
 			return &list[i]

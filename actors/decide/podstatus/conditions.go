@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // conditions fills the conditions: those of other components as they are in the pod, then the
@@ -269,7 +269,7 @@ func (c *computer) ready(containers verdict) verdict {
 		return v
 	}
 	var closed []string
-	shown := flat.LookupIn(c.pod.Status.Conditions, func(c *v1.PodCondition) v1.PodConditionType { return c.Type })
+	shown := smallmap.LookupIn(c.pod.Status.Conditions, func(c *v1.PodCondition) v1.PodConditionType { return c.Type })
 	for _, g := range c.pod.Spec.ReadinessGates {
 		o := shown.Get(g.ConditionType)
 		switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // container returns the status of one container of the spec. old is its last shown status; nil for
@@ -244,7 +244,7 @@ func (c *computer) lastState(before *observed.Container, id string, old *v1.Cont
 
 // waitingOf is why a container waits, by the plan.
 func (c *computer) waitingOf(name string) (podplan.Waiting, bool) {
-	if len(c.in.Out.Waiting) <= flat.Few {
+	if len(c.in.Out.Waiting) <= smallmap.Few {
 		return c.in.Out.Waiting.Get(name)
 	}
 	if c.waits == nil {

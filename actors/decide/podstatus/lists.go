@@ -3,7 +3,7 @@ package podstatus
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // statusList builds a list of container statuses. While it equals prev, it is prev.
@@ -11,11 +11,11 @@ type statusList struct {
 	prev, own []v1.ContainerStatus
 	n         int
 	differs   bool
-	byName    flat.Lookup[string, v1.ContainerStatus]
+	byName    smallmap.Lookup[string, v1.ContainerStatus]
 }
 
 func newStatusList(prev []v1.ContainerStatus) statusList {
-	return statusList{prev: prev, byName: flat.LookupIn(prev, func(s *v1.ContainerStatus) string { return s.Name })}
+	return statusList{prev: prev, byName: smallmap.LookupIn(prev, func(s *v1.ContainerStatus) string { return s.Name })}
 }
 
 // old is the status in prev of the container whose status comes n-th now; nil if there is none.

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
@@ -76,7 +76,7 @@ func TestMany(t *testing.T) {
 				out := podplan.Output{}
 				for _, c := range in.Pod.Spec.Containers {
 					if len(in.View.Containers) == 0 {
-						out.Waiting = append(out.Waiting, flat.Entry[string, podplan.Waiting]{Key: c.Name})
+						out.Waiting = append(out.Waiting, smallmap.Entry[string, podplan.Waiting]{Key: c.Name})
 					}
 				}
 				first := podstatus.Compute(podstatus.Input{Plan: in, Out: out})

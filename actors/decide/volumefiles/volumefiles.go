@@ -1,7 +1,7 @@
 // Package volumefiles decides the content of volumes that are made of API objects: configMap,
 // secret, downwardAPI and projected.
 //
-//	pod + volume + objects ──► files {path, data, mode, owner}, or why not
+//	pod + volume + apiobjects ──► files {path, data, mode, owner}, or why not
 //
 // Its errors have the words that users know. podobjects.StateOf is Unknown for an error that only
 // says that an object is not known yet.

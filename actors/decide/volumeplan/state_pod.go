@@ -8,7 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 // Phase is how far the volumes of a pod are.
@@ -59,7 +59,7 @@ type Pod struct {
 	Volumes []Volume
 	at      map[string]int
 	// paths are where volumes are, in the order in which they came up. The pod has the list too.
-	paths flat.Map[string, string]
+	paths smallmap.Map[string, string]
 	// left is how many volumes are not there. first is where the first of those may be: none is before it.
 	left, first int
 	// call is the call for the pod as a whole that goes on, and failure why the last one failed.
@@ -92,7 +92,7 @@ func (p *Pod) settle() {
 }
 
 // Paths are where the volumes are, by name. They are for others to keep: what is in the list is not changed.
-func (p *Pod) Paths() flat.Map[string, string] { return p.paths[:len(p.paths):len(p.paths)] }
+func (p *Pod) Paths() smallmap.Map[string, string] { return p.paths[:len(p.paths):len(p.paths)] }
 
 // Named is the volume of that name; nil if the pod does not use one.
 func (p *Pod) Named(name string) *Volume {
@@ -112,13 +112,13 @@ func (p *Pod) Named(name string) *Volume {
 
 // Replan notes how the volumes are to be mounted from now on. What has failed is tried again at once.
 func (p *Pod) Replan(plan []Mount) {
-	old, kept := flat.LookupIn(p.Volumes, func(v *Volume) string { return v.Name }), 0
+	old, kept := smallmap.LookupIn(p.Volumes, func(v *Volume) string { return v.Name }), 0
 	var volumes []Volume
 	if len(plan) > 0 {
 		volumes = make([]Volume, len(plan))
 	}
 	p.at, p.left, p.first = nil, 0, 0
-	if len(plan) > flat.Few {
+	if len(plan) > smallmap.Few {
 		p.at = make(map[string]int, len(plan))
 	}
 	for i := range plan {
@@ -160,7 +160,7 @@ func (p *Pod) forgetOthers(volumes []Volume) {
 
 // Want notes what the pod wants, and what it knows to be there: that stays, whatever became of the labels of the Node
 // or of its claim. An earlier incarnation of the actor has mounted it. What is in it is written again.
-func (p *Pod) Want(pod *v1.Pod, later bool, there flat.Map[string, string]) {
+func (p *Pod) Want(pod *v1.Pod, later bool, there smallmap.Map[string, string]) {
 	for _, e := range there {
 		if v := p.Named(e.Key); v != nil && !v.State.There() {
 			p.stands(v, e.Value)
@@ -174,7 +174,7 @@ func (p *Pod) Want(pod *v1.Pod, later bool, there flat.Map[string, string]) {
 func (p *Pod) stands(v *Volume, path string) {
 	switch {
 	case v.path == 0:
-		p.paths = append(p.paths, flat.Entry[string, string]{Key: v.Name, Value: path})
+		p.paths = append(p.paths, smallmap.Entry[string, string]{Key: v.Name, Value: path})
 		v.path = len(p.paths)
 		p.left--
 		p.settle()

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -71,7 +71,9 @@ func TestStates(t *testing.T) {
 		{"csi has published", func(p *Pod, v *Volume) { p.Published(v, "/a") }, "up up rewriting up up rewriting"},
 		{"csi has failed", func(p *Pod, v *Volume) { p.CSIFailed(v, "no", t0, policy) },
 			"at CSI at CSI mounting at CSI up rewriting"},
-		{"the pod knows it", func(p *Pod, _ *Volume) { p.Want(&v1.Pod{}, false, flat.Map[string, string]{{Key: "a", Value: "/a"}}) },
+		{"the pod knows it", func(p *Pod, _ *Volume) {
+			p.Want(&v1.Pod{}, false, smallmap.Map[string, string]{{Key: "a", Value: "/a"}})
+		},
 			"up up rewriting up up rewriting"},
 		{"files are walked", func(p *Pod, v *Volume) { p.Walked(v, csi.Walk{Reports: 1}) },
 			"waiting waiting mounting at CSI up rewriting"},
@@ -297,14 +299,14 @@ func TestBackoff(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	var p Pod
 	p.Replan([]Mount{{Name: "a"}, {Name: "b"}, {Name: "c"}})
-	p.Want(&v1.Pod{}, false, flat.Map[string, string]{{Key: "c", Value: "/c"}, {Key: "b", Value: "/b"}})
+	p.Want(&v1.Pod{}, false, smallmap.Map[string, string]{{Key: "c", Value: "/c"}, {Key: "b", Value: "/b"}})
 	p.Prepared()
 	before := p.Paths()
 	p.Fail(p.Named("a"), Cause{Text: "no"}, t0, policy)
 	p.Replan([]Mount{{Name: "c"}, {Name: "d"}})
 	check.Equal(t, len(p.failures), 0, "failures")
-	check.Same(t, p.Paths(), flat.Map[string, string]{{Key: "c", Value: "/c"}}, "paths")
-	check.Same(t, before, flat.Map[string, string]{{Key: "c", Value: "/c"}, {Key: "b", Value: "/b"}}, "those that were told")
+	check.Same(t, p.Paths(), smallmap.Map[string, string]{{Key: "c", Value: "/c"}}, "paths")
+	check.Same(t, before, smallmap.Map[string, string]{{Key: "c", Value: "/c"}, {Key: "b", Value: "/b"}}, "those that were told")
 	check.Equal(t, p.paths[p.Named("c").path-1].Value, "/c", "path of c")
 	check.Equal(t, p.left, 1, "left")
 	p.Published(p.Named("d"), "/d")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 var (
@@ -45,7 +45,7 @@ type stateWorld struct {
 	// version is that of the content that the pod wants; goes: it wants to be taken down; knows is what it was told.
 	version uint64
 	goes    bool
-	knows   flat.Map[string, string]
+	knows   smallmap.Map[string, string]
 	told    Volumes
 	// mounted is what the host has, released: csi was asked to release all, gone: the pod is unmounted.
 	mounted         map[string]bool

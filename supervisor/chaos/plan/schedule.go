@@ -81,7 +81,7 @@ func (s *Schedule) validate() error {
 
 // busy are actors that it is worth while to starve, or to slow down.
 var busy = []string{
-	"podset", "pleg", "status", "sources", "apipods", "images", "volumes", "resources", "probes", "gc", "mirrors",
+	"podset", "pleg", "status", "sources", "apipods", "images", "volumes", "cgroups", "probes", "gc", "mirrors",
 }
 
 // schedule draws that of a seed: for three of four the usual one.

@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/apiobjects"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
@@ -171,7 +171,7 @@ func (m *simNode) agentConfig(recorder port.Recorder) agent.Config {
 	own := nodeobject.Own{Name: m.name, Labels: pool.nodeLabels(m.name), Taints: pool.Taints}
 	c := m.host.Agent(own, m.runtime, recorder)
 	// Objects are made up when they are asked for: there are no changes.
-	c.Cluster.Objects.Detection = objects.Get
+	c.Cluster.Objects.Detection = apiobjects.Get
 	c.Ports.API, c.Ports.Load = m.api, pool.Load
 	return c
 }
