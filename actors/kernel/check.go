@@ -14,7 +14,8 @@ type Checked interface{ Check() error }
 
 // Violation is an invariant that does not hold.
 type Violation struct {
-	// Path is the actor, Message what it has just handled: the type of a message, or Start, Overflowed or ChildStopped.
+	// Path is the actor, Message what it has just handled: the type of a message, or Start, Overflowed,
+	// Resync or ChildStopped.
 	Path, Message string
 	// Invariant says what does not hold.
 	Invariant error

@@ -44,12 +44,14 @@ func (c *cell) send(e envelope) {
 	}
 }
 
-// deliver posts e to this cell, or to the actor that has this path now.
+// deliver posts e to this cell, or to the actor that has this path now. News are not for that one: it follows by
+// itself, perhaps the value of another owner.
 func (c *cell) deliver(e envelope) {
 	if c.post(e) {
 		return
 	}
-	if n := c.sys.cell(c.path); n != nil && n != c && n.protocol == c.protocol && n.post(e) {
+	_, follows := e.msg.(news)
+	if n := c.sys.cell(c.path); n != nil && n != c && n.protocol == c.protocol && !follows && n.post(e) {
 		return
 	}
 	c.sys.deadLetter(c.path, e.msg)

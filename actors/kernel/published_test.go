@@ -81,6 +81,31 @@ func TestPublishedToFullMailbox(t *testing.T) {
 	check.Equal(t, b.sys.DeadLetters(), uint64(0), "%d dead letters", b.sys.DeadLetters())
 }
 
+// TestPublishedOfAnEarlierTree: news that are on their way while owner and follower are made anew, with a value of their
+// own, are not for the new follower.
+func TestPublishedOfAnEarlierTree(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Intercept = func(_, _ string, _ any) Fate { return Fate{Delay: time.Second} } })
+	var p *Published[int]
+	root := b.root(b.spec("root", func(l *lab) {
+		l.onStart = func(ctx *Context[do]) {
+			p = &Published[int]{}
+			check.Value(Spawn(ctx, b.spec("owner")))(t)
+			check.Value(Spawn(ctx, b.following("one", p)))(t)
+		}
+	}))
+	owner, _ := Lookup[do](b.sys, "root/owner")
+	owner.Tell(publish(p, 1))
+	b.Settle()
+	root.Tell(boom("oh"))
+	b.Advance(500 * time.Millisecond)
+	b.took()
+	b.Advance(time.Minute)
+	equal(t, "of the earlier tree", b.took(), nil)
+	owner.Tell(publish(p, 2))
+	b.Advance(time.Minute)
+	equal(t, "of the new one", b.took(), []string{"one gets 0.2"})
+}
+
 // TestPublishedAmongFaults: whatever becomes of messages, and whoever crashes, each follower has the newest value in the
 // end, and none goes back.
 func TestPublishedAmongFaults(t *testing.T) {
