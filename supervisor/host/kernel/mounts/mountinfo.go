@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/moby/sys/mountinfo"
 )
 
 // Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
@@ -36,21 +35,40 @@ func (m Mount) String() string { return fmt.Sprintf("%s (%s from %s)", m.Point, 
 // server for it: reading it cannot hang on a dead one.
 const mountInfo = "/proc/self/mountinfo"
 
-// parse reads the text of a file mountinfo. No line may be longer than 64 KiB: mount(2) takes options of 4 KiB.
+// parse reads the text of a file mountinfo. A line may be of any length: the root of a mount is shown with the whole way
+// to it, and a container can move what is mounted of its volume below as many directories as it likes.
 func parse(text string) ([]Mount, error) {
-	lines, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
-	if err != nil {
-		return nil, fmt.Errorf("mountinfo: %w", err)
-	}
-	out := make([]Mount, 0, len(lines))
-	for _, l := range lines {
+	out := make([]Mount, 0, strings.Count(text, "\n"))
+	for line := range strings.Lines(text) {
+		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
+		left, right, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		place := strings.Fields(left)
+		kind, what, ok := strings.Cut(right, " ") // the source may be empty
+		if !ok || len(place) < 6 {
+			return nil, fmt.Errorf("mountinfo: cannot read the line %.200q", line)
+		}
+		id, err := strconv.Atoi(place[0])
+		if err != nil {
+			return nil, fmt.Errorf("mountinfo: the number of a mount: %w", err)
+		}
+		source, options, _ := strings.Cut(what, " ")
 		out = append(out, Mount{
-			ID: l.ID, Point: l.Mountpoint, Type: l.FSType, Source: l.Source,
-			Device: strconv.Itoa(l.Major) + ":" + strconv.Itoa(l.Minor), Root: l.Root,
-			Shared: strings.Contains(l.Optional, "shared:"), Options: l.VFSOptions,
+			ID: id, Point: unescape(place[4]), Type: kind, Source: unescape(source), Device: place[2],
+			Root: unescape(place[3]), Options: unescape(options),
+			Shared: slices.ContainsFunc(place[6:], func(field string) bool { return strings.HasPrefix(field, "shared:") }),
 		})
 	}
 	return out, nil
+}
+
+// escapes are the five characters that the kernel writes in octal.
+var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#")
+
+func unescape(text string) string {
+	if strings.Contains(text, `\`) { // few have one
+		return escapes.Replace(text)
+	}
+	return text
 }
 
 // Now reads what is mounted, once: for a child process. An agent has a Table.

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/troupe-dev/troupe/tests/check"
@@ -23,7 +24,23 @@ func TestParseMounts(t *testing.T) {
 	if got[2].Source != "" || got[2].Options != `rw,context="u:r:t:s0:c1,c2"` {
 		t.Errorf("without a source: %+v", got[2])
 	}
-	check.Fails(t, check.Err(parse("nonsense\n")), "nonsense is taken")
+	for _, text := range []string{"nonsense\n", "x 27 0:21 / /proc rw - proc proc rw\n", "22 27 0:21 / - proc proc rw\n", "22 27 0:21 / /proc rw - proc\n"} {
+		check.Fails(t, check.Err(parse(text)), "%s is taken", text)
+	}
+}
+
+// TestHostileMounts: a container can have a part of its volume by subPath, and move that below so many directories that
+// no buffer for a line is long enough. The other lines are read all the same. Options may have spaces (WSL2).
+func TestHostileMounts(t *testing.T) {
+	deep := strings.Repeat("/"+strings.Repeat("x", 255), 1000)
+	got := check.Value(parse("35 31 0:37 " + deep + " /a rw - tmpfs tmpfs rw\n" +
+		`36 31 0:60 / /Docker/host rw - 9p drvfs rw,path=C:\Program Files\Docker;uid=0,trans=virtio` + "\n"))(t)
+	if len(got) != 2 || got[0].Root != deep || got[0].Point != "/a" {
+		t.Fatalf("%d mounts", len(got))
+	}
+	if want := (Mount{ID: 36, Point: "/Docker/host", Type: "9p", Source: "drvfs", Device: "0:60", Root: "/", Options: `rw,path=C:\Program Files\Docker;uid=0,trans=virtio`}); got[1] != want {
+		t.Errorf("%+v, want %+v", got[1], want)
+	}
 }
 
 func TestOf(t *testing.T) {
