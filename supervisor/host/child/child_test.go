@@ -85,7 +85,8 @@ func TestNoAnswer(t *testing.T) {
 		wantIdle(t, a, q)
 	}
 	a, q := Children{Command: func(string) *exec.Cmd { return exec.Command("/nowhere") }}, NewTurns(1, 1)
-	check.Says(t, a.Run(t.Context(), &Call{Queue: q, Pod: "a"}), "start a child process", "no program")
+	err := a.Run(t.Context(), &Call{Queue: q, Pod: "a"})
+	check.Equal(t, fmt.Sprint(err), "start a child process: fork/exec /nowhere: no such file or directory", "no program")
 	wantIdle(t, &a, q)
 }
 

@@ -109,7 +109,8 @@ func (e *exchange) start() (in, out, words *os.File, err error) {
 		err = e.command.Start()
 	}
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, stdin.Close(), words.Close())
+		stdin.Close() //nolint:errcheck // Start has closed it, if it was that
+		return nil, nil, nil, errors.Join(err, words.Close())
 	}
 	return stdin.(*os.File), stdout.(*os.File), words, nil
 }
