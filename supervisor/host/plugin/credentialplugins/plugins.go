@@ -144,10 +144,7 @@ func (p *Plugins) run(
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, complaints := &limited{limit: answerLimit, full: cancel}, &guard.Tail{Limit: complaintLimit}
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, "", err
-	}
+	dir, _ := os.Getwd() // a directory that was removed has no name: then it is /
 	err = child.RunProgram(ctx, &guard.Program{
 		Path: filepath.Join(p.config.Dir, of.Name), Args: of.Args, Env: append(os.Environ(), of.Env...), Dir: dir,
 		Stdin: request, PipeDelay: pipeDelay,

@@ -81,6 +81,15 @@ func TestRunPlugin(t *testing.T) {
 	}
 }
 
+// TestNoDirectory: a plugin runs also if somebody has removed the working directory of the agent.
+func TestNoDirectory(t *testing.T) {
+	r, dir := newRig(t, 0), filepath.Join(t.TempDir(), "removed")
+	check.Fatal(t, os.Mkdir(dir, 0o700))
+	t.Chdir(dir)
+	check.Fatal(t, os.Remove(dir))
+	check.Equal(t, check.Value(r.run("pwd", "{}"))(t), "/\n", "where it runs")
+}
+
 // behind has a plugin start a process, and say which, in one step.
 const behind = "sleep 1000 & echo $! > $PIDFILE.new; mv $PIDFILE.new $PIDFILE; "
 
