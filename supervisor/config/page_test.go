@@ -21,17 +21,28 @@ var update = flag.Bool("update", false, "write docs/settings.md")
 
 // TestEachFieldIsASetting: what is not among the settings has no default, no flag and no effect, and no page has it.
 func TestEachFieldIsASetting(t *testing.T) {
-	var paths []string
-	for _, s := range settings {
-		name, _, _ := strings.Cut(s.path, ".")
-		paths = append(paths, name)
+	listed := func(path string) bool {
+		return slices.ContainsFunc(settings, func(s setting) bool { return s.path == path })
 	}
-	for f := range reflect.TypeFor[kubelet.KubeletConfiguration]().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "" && !slices.Contains(paths, name) {
-			t.Errorf("%s is not among the settings", name)
+	var want func(above string, in reflect.Type)
+	want = func(above string, in reflect.Type) {
+		for _, f := range reflect.VisibleFields(in) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			path, kind := above+name, f.Type
+			if name == "" || listed(path) {
+				continue
+			}
+			if kind.Kind() == reflect.Pointer {
+				kind = kind.Elem()
+			}
+			if kind.Kind() != reflect.Struct {
+				t.Errorf("%s is not among the settings", path)
+				continue
+			}
+			want(path+".", kind)
 		}
 	}
+	want("", reflect.TypeFor[kubelet.KubeletConfiguration]())
 }
 
 // TestPage: docs/settings.md is made of the settings and the flags.
