@@ -100,12 +100,14 @@ func (t *Tail) Write(data []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.data = append(t.data, data[max(0, len(data)-t.Limit):]...)
-	t.data = append([]byte(nil), t.data[max(0, len(t.data)-t.Limit):]...)
+	if len(t.data) > 2*t.Limit { // seldom: it is a copy
+		t.data = append(t.data[:0], t.data[len(t.data)-t.Limit:]...)
+	}
 	return len(data), nil
 }
 
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(t.data)
+	return string(t.data[max(0, len(t.data)-t.Limit):])
 }
