@@ -65,6 +65,7 @@ func (a *images) leave(ctx *kernel.Context[Message], i *image, which func(*image
 	for _, w := range i.Leave(which) {
 		if w.Lookup == imagepull.LookingUp {
 			ctx.Cancel(of(w).looking)
+			delete(a.lookers, of(w).looking)
 		}
 	}
 }

@@ -79,6 +79,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 		a := &images{
 			deps: deps, of: map[string]*image{}, held: map[types.UID]smallmap.Many[string, string]{}, records: newRecords(),
 			bucket: deps.Bucket, turns: map[types.UID][]string{}, pulls: map[types.UID]int64{},
+			lookers: map[kernel.EffectID]*imagepull.Waiter{},
 		}
 		return a
 	}
@@ -102,6 +103,8 @@ type images struct {
 	// wished is when a pod wanted an image last, or when the actor began.
 	wished  time.Time
 	lookups int // how many lookups of credentials were begun
+	// lookers are those for whom one is under way, by its effect.
+	lookers map[kernel.EffectID]*imagepull.Waiter
 }
 
 // Check implements kernel.Checked.

@@ -33,6 +33,7 @@ func (a *images) lookUpFor(ctx *kernel.Context[Message], i *image, w *imagepull.
 	of(w).looking = a.lookUp(ctx, name, podOf(w), func(id kernel.EffectID, f credentials.Found, err error) Message {
 		return found{id, name, f, err}
 	})
+	a.lookers[of(w).looking] = w
 }
 
 // lookUp asks for the credentials of an image, for a pod or, if it is nil, for none in particular.
@@ -66,6 +67,7 @@ func (a *images) lookUpAgain(ctx *kernel.Context[Message]) {
 		for _, w := range a.of[name].Waiting {
 			if w.Lookup == imagepull.LookingUp {
 				ctx.Cancel(of(w).looking)
+				delete(a.lookers, of(w).looking)
 				w.Lost()
 			}
 		}
@@ -73,18 +75,13 @@ func (a *images) lookUpAgain(ctx *kernel.Context[Message]) {
 	a.advanceAll(ctx)
 }
 
+// found goes on with the one for whom it was looked up. What the others need is as it was.
 func (a *images) found(ctx *kernel.Context[Message], m found) {
-	i := a.of[m.image]
-	if i == nil {
-		return
-	}
-	n := slices.IndexFunc(i.Waiting, func(w *imagepull.Waiter) bool {
-		return w.Lookup == imagepull.LookingUp && of(w).looking == m.id
-	})
-	if n < 0 {
+	i, w := a.of[m.image], a.lookers[m.id]
+	if i == nil || w == nil {
 		return // it does not wait any more
 	}
-	w := i.Waiting[n]
+	delete(a.lookers, m.id)
 	i.Part(w)
 	if m.err != nil {
 		m.found.Failures = []string{fmt.Sprintf("credentials could not be looked up: %v", m.err)}
@@ -92,7 +89,12 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 	w.Gave(imagepull.Found(m.found))
 	if w == a.lowest {
 		a.lowestFound(ctx, i)
+		a.advance(ctx, i)
+		a.drop(ctx, i)
+		return
 	}
-	a.advance(ctx, i)
-	a.drop(ctx, i)
+	a.advanceThose(ctx, i, []*imagepull.Waiter{w})
+	if w.State == imagepull.Served {
+		a.drop(ctx, i)
+	}
 }
