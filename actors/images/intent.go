@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -30,7 +31,7 @@ func (a *images) leftIntent(ctx *kernel.Context[Message], name string) {
 		in.Forgotten(ctx.Now())
 		return
 	}
-	a.records.intents[name] = &intent{Intent: *imagepull.LeftIntent(ctx.Now())}
+	a.records.addIntent(name, &intent{Intent: *imagepull.LeftIntent(ctx.Now())})
 	if a.idle(name) { // else a predecessor is pulling it
 		a.settle(ctx, name)
 	}
@@ -42,7 +43,7 @@ func (a *images) intend(ctx *kernel.Context[Message], i *image) {
 	in := a.records.intents[name]
 	if in == nil {
 		in = &intent{}
-		a.records.intents[name] = in
+		a.records.addIntent(name, in)
 		a.countRecords()
 	}
 	in.look, in.statusErr = 0, nil // they are for the pull before
@@ -189,7 +190,28 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 		i.Learn(m.info, m.ok, ctx.Now())
 	}
 	a.resolve(ctx, m.image, id)
-	a.advanceAll(ctx)
+	if len(a.records.intents) == 0 {
+		a.advanceAll(ctx) // nobody knew of any image whether it was there before
+		return
+	}
+	a.advanceNamed(ctx, m.image)
+}
+
+// advanceNamed does what is needed now for those who wait for an image, under any of its names.
+func (a *images) advanceNamed(ctx *kernel.Context[Message], name string) {
+	var all []string
+	for other, i := range a.of { // order-free: sorted below
+		if other == name || i.Sight == imagepull.Present && len(i.Waiting) > 0 && named(i.Info, name) {
+			all = append(all, other)
+		}
+	}
+	slices.Sort(all)
+	for _, other := range all {
+		if i := a.of[other]; i != nil {
+			a.advance(ctx, i)
+			a.drop(ctx, i)
+		}
+	}
 }
 
 // resolve ends an intent by the ID of what the runtime has under its name, empty for nothing, unless it has to stay.
@@ -210,36 +232,95 @@ func (a *images) endIntent(ctx *kernel.Context[Message], name string) {
 	a.saveRecord(ctx, nil, name)
 }
 
+func (r *records) addIntent(name string, in *intent) {
+	r.intents[name] = in
+	key := imagepull.ImageKey(name)
+	r.intentKeys[key] = append(r.intentKeys[key], name)
+}
+
 func (r *records) forgetIntent(name string) {
+	if r.intents[name] != nil {
+		key := imagepull.ImageKey(name)
+		rest := slices.DeleteFunc(r.intentKeys[key], func(n string) bool { return n == name })
+		if r.intentKeys[key] = rest; len(rest) == 0 {
+			delete(r.intentKeys, key)
+		}
+	}
 	delete(r.intents, name)
 	delete(r.lost, imagepull.RecordFileName(name))
 }
 
 // pruneIntents ends intents that wait for the late end of a pull, by a list of all images.
 func (a *images) pruneIntents(ctx *kernel.Context[Message], list []observed.Image) {
+	var ids map[string]string // by key, of the first in the list
 	for _, name := range slices.Sorted(maps.Keys(a.records.intents)) {
 		if a.records.intents[name].Stage != imagepull.IntentLate {
 			continue
 		}
-		id := ""
-		if n := slices.IndexFunc(list, func(of observed.Image) bool { return named(&of, name) }); n >= 0 {
-			id = list[n].ID
+		if ids == nil {
+			ids = map[string]string{}
+			for i := range slices.Backward(list) {
+				for other := range names(&list[i]) {
+					ids[imagepull.ImageKey(other)] = list[i].ID
+				}
+			}
+			delete(ids, "")
 		}
-		a.resolve(ctx, name, id)
+		a.resolve(ctx, name, ids[imagepull.ImageKey(name)])
+	}
+}
+
+// names are those of an image that is there.
+func names(of *observed.Image) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, list := range [...][]string{of.RepoTags, of.RepoDigests} {
+			for _, name := range list {
+				if !yield(name) {
+					return
+				}
+			}
+		}
 	}
 }
 
 // named says whether an image that is there has the name.
 func named(of *observed.Image, name string) bool {
-	is := func(other string) bool { return imagepull.SameImage(name, other) }
-	return slices.ContainsFunc(of.RepoTags, is) || slices.ContainsFunc(of.RepoDigests, is)
+	for other := range names(of) {
+		if imagepull.SameImage(name, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// intentsOf are those of an image that is there, under any of its names. There may be thousands of others: of pulls
+// that were given up, for an hour.
+func (r *records) intentsOf(i *image) iter.Seq[*intent] {
+	return func(yield func(*intent) bool) {
+		if len(r.intents) == 0 {
+			return
+		}
+		if in := r.intents[i.Name]; in != nil && !yield(in) {
+			return
+		}
+		for other := range names(i.Info) {
+			key := imagepull.ImageKey(other)
+			if key == "" {
+				continue
+			}
+			for _, name := range r.intentKeys[key] {
+				if !yield(r.intents[name]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // unsettled reports whether it is not known yet if an image that is there was pulled, under any of its names.
 func (r *records) unsettled(i *image) bool {
-	for name, in := range r.intents { // order-free: is there any
-		asked := in.Stage == imagepull.IntentSettling || in.Stage == imagepull.IntentUnclear
-		if asked && (name == i.Name || named(i.Info, name)) {
+	for in := range r.intentsOf(i) {
+		if in.Stage == imagepull.IntentSettling || in.Stage == imagepull.IntentUnclear {
 			return true
 		}
 	}
@@ -249,8 +330,8 @@ func (r *records) unsettled(i *image) bool {
 // mayBePulled reports whether an image that is there may have come by a pull of which there is no record, under any of
 // its names.
 func (r *records) mayBePulled(i *image) bool {
-	for name, in := range r.intents { // order-free: is there any
-		if (name == i.Name || named(i.Info, name)) && in.Brought(i.Info.ID) {
+	for in := range r.intentsOf(i) {
+		if in.Brought(i.Info.ID) {
 			return true
 		}
 	}

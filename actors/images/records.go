@@ -64,6 +64,8 @@ type records struct {
 	// intents are those of images by name, pulled the records by image ID.
 	intents map[string]*intent
 	pulled  map[string]*imagepull.Record
+	// intentKeys are the names in intents by their imagepull.ImageKey.
+	intentKeys map[string][]string
 	// touched is when an image was found to be pulled, by its ID: a list or a removal that was begun before says nothing
 	// of it.
 	touched map[string]time.Time
@@ -76,7 +78,8 @@ type records struct {
 
 func newRecords() records {
 	return records{
-		intents: map[string]*intent{}, pulled: map[string]*imagepull.Record{}, touched: map[string]time.Time{},
+		intents: map[string]*intent{}, intentKeys: map[string][]string{},
+		pulled: map[string]*imagepull.Record{}, touched: map[string]time.Time{},
 		damaged: map[string]bool{}, lost: map[string]bool{}, preloaded: map[string][]string{},
 	}
 }

@@ -68,15 +68,22 @@ func (r Reference) String() string {
 // Name is the full name of the repository.
 func (r Reference) Name() string { return r.Domain + "/" + r.Path }
 
-// SameImage reports whether two names are of one image: of the same digest, if the first has one, else of the same tag.
+// SameImage reports whether two names are of one image: see ImageKey.
 func SameImage(name, other string) bool {
-	a, err := ParseReference(name)
-	b, err2 := ParseReference(other)
-	if err != nil || err2 != nil || a.Name() != b.Name() {
-		return false
+	key := ImageKey(name)
+	return key != "" && key == ImageKey(other)
+}
+
+// ImageKey is what two names of one image have in common: the repository, and the digest if they have one, else the tag.
+// It is empty for what is no name.
+func ImageKey(name string) string {
+	r, err := ParseReference(name)
+	switch {
+	case err != nil:
+		return ""
+	case r.Digest != "":
+		return r.Name() + "@" + r.Digest
+	default:
+		return r.Name() + ":" + cmp.Or(r.Tag, "latest")
 	}
-	if a.Digest != "" {
-		return a.Digest == b.Digest
-	}
-	return b.Digest == "" && cmp.Or(a.Tag, "latest") == cmp.Or(b.Tag, "latest")
 }
