@@ -83,15 +83,16 @@ func (p *pod) changed(old podobjects.Set, refs []podobjects.Ref) bool {
 
 // imagesAgain requests again the images that are not there yet.
 func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
+	containers, volumes := podspec.Containers(&p.want.Spec), podspec.VolumesOf(&p.want.Spec)
 	for _, e := range p.facts.Images {
 		if e.Value.State == imagepull.Ready || e.Value.State == imagepull.Unknown {
 			continue
 		}
-		if c, _ := podspec.Find(&p.want.Spec, e.Key); c != nil && c.Image == e.Value.Image {
+		if c, _ := containers(e.Key); c != nil && c.Image == e.Value.Image {
 			p.ensureImage(ctx, imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy,
 				Attempt: e.Value.Attempt, Ahead: e.Value.Ahead})
 		} else if name, ok := imagepull.OfVolume(e.Key); ok {
-			if v := podspec.Volume(&p.want.Spec, name); v != nil && v.Image != nil {
+			if v := volumes(name); v != nil && v.Image != nil {
 				p.ensureImage(ctx, imagepull.Request{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy,
 					Attempt: e.Value.Attempt})
 			}

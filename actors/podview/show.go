@@ -141,11 +141,11 @@ func show(r *podset.Fact) Pod {
 
 // containers lists those of a pod, in the order of its spec, init containers first.
 func containers(spec *v1.PodSpec, s *v1.PodStatus) []Container {
-	out := []Container{}
+	out, inSpec := []Container{}, podspec.Containers(spec)
 	for i := range s.InitContainerStatuses {
 		c := &s.InitContainerStatuses[i]
 		kind := podspec.Init
-		if spec, is := podspec.Find(spec, c.Name); spec != nil {
+		if spec, is := inSpec(c.Name); spec != nil {
 			kind = is
 		}
 		out = append(out, showContainer(c, kind))

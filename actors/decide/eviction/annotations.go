@@ -38,9 +38,10 @@ func (s *Shortage) offenders(pod *v1.Pod, u *Use) (out []offender) {
 			out = append(out, offender{name: pod.Name, pod: true, used: amount(what, u.Memory), request: &request})
 		}
 	}
+	containers := podspec.Containers(&pod.Spec)
 	for i := range u.Containers {
 		c := &u.Containers[i]
-		spec, kind := podspec.Find(&pod.Spec, c.Name)
+		spec, kind := containers(c.Name)
 		if spec == nil || kind == podspec.Ephemeral {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -236,6 +237,29 @@ func TestOverLimit(t *testing.T) {
 			t.Errorf("%v %+v, want %s", is, v.Stop, c.want)
 		}
 	}
+}
+
+// TestOverLimitOfMany: a pod with n volumes and containers, each of which has a limit.
+func TestOverLimitOfMany(t *testing.T) {
+	most := v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("20Mi")}
+	size := most[v1.ResourceEphemeralStorage]
+	linear.Held(t, 1000, func(n int) func() {
+		var u Use
+		p := pod("a", 0, "")
+		for i := range n {
+			name := fmt.Sprint("v", i)
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{
+				Name: name, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}},
+			})
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: most}})
+			u.Volumes = append(u.Volumes, VolumeUse{Name: name})
+			u.Containers = append(u.Containers, ContainerUse{Name: name})
+		}
+		return func() {
+			_, over := OverLimit(p, &u, t0)
+			check.Equal(t, over, false, "it is over a limit")
+		}
+	})
 }
 
 // TestLimitsOfContainers: each container and sidecar has its own limit, also where images have a disk of their own. Their

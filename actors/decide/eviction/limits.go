@@ -66,16 +66,18 @@ func bytesOf(q *resource.Quantity) uint64 {
 // a kubelet leaves them out if images have a file system of their own, and then the limit of a container is none.
 func bounds(pod *v1.Pod, u *Use) (out []bound) {
 	var sum DiskUse
+	volumes, containers := podspec.VolumesOf(&pod.Spec), podspec.Containers(&pod.Spec)
 	sum.add(u.Other)
 	for i := range u.Volumes {
 		v := &u.Volumes[i]
 		sum.add(v.DiskUse)
-		for j := range pod.Spec.Volumes {
-			if e := pod.Spec.Volumes[j].EmptyDir; pod.Spec.Volumes[j].Name == v.Name && e != nil && e.SizeLimit != nil &&
-				e.SizeLimit.Sign() > 0 {
-				out = append(out, bound{emptyDirLimit, bytesOf(e.SizeLimit), v.Bytes,
-					fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit)})
-			}
+		spec := volumes(v.Name)
+		if spec == nil || spec.EmptyDir == nil {
+			continue
+		}
+		if most := spec.EmptyDir.SizeLimit; most != nil && most.Sign() > 0 {
+			out = append(out, bound{emptyDirLimit, bytesOf(most), v.Bytes,
+				fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, most)})
 		}
 	}
 	for i := range u.Containers {
@@ -88,7 +90,7 @@ func bounds(pod *v1.Pod, u *Use) (out []bound) {
 	}
 	for i := range u.Containers {
 		c := &u.Containers[i]
-		spec, kind := podspec.Find(&pod.Spec, c.Name)
+		spec, kind := containers(c.Name)
 		if spec == nil || kind != podspec.Main && kind != podspec.Sidecar {
 			continue
 		}

@@ -89,8 +89,9 @@ func Bound(desired, allocated *v1.Pod, cpus, memory bool) Verdict {
 	if podspec.QOS(desired) != v1.PodQOSGuaranteed {
 		return nil
 	}
+	containers := podspec.Containers(&allocated.Spec)
 	for c := range podspec.Lasting(&desired.Spec) {
-		had, _ := podspec.Find(&allocated.Spec, c.Name)
+		had, _ := containers(c.Name)
 		changed := func(name v1.ResourceName) bool {
 			if had == nil {
 				return true

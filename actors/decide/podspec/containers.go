@@ -72,6 +72,9 @@ func Find(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 
 // Containers is Find, for who asks for many.
 func Containers(spec *v1.PodSpec) func(name string) (*v1.Container, Kind) {
+	if len(spec.InitContainers)+len(spec.Containers)+len(spec.EphemeralContainers) <= few {
+		return func(name string) (*v1.Container, Kind) { return Find(spec, name) }
+	}
 	type found struct {
 		c    *v1.Container
 		kind Kind
