@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 var (
@@ -97,13 +98,15 @@ func volumeCounts(pods []*v1.Pod, used []usage.Pod) map[[2]string]int {
 				up = up || list[j].ContainerID != ""
 			}
 		}
+		var measured flat.Lookup[string, usage.Volume]
+		if i < len(used) {
+			measured = flat.LookupIn(used[i].Volumes, func(v *usage.Volume) string { return v.Name })
+		}
 		for v := range podspec.Volumes(&p.Spec) {
 			plugin := pluginOf(v)
-			if plugin == "" && i < len(used) {
-				for k := range used[i].Volumes {
-					if used[i].Volumes[k].Name == v.Name {
-						plugin = used[i].Volumes[k].Plugin
-					}
+			if plugin == "" {
+				if mounted := measured.Get(v.Name); mounted != nil {
+					plugin = mounted.Plugin
 				}
 			}
 			plugin = cmp.Or(plugin, "unknown")
