@@ -74,8 +74,8 @@ func SameImage(name, other string) bool {
 	return key != "" && key == ImageKey(other)
 }
 
-// ImageKey is what two names of one image have in common: the repository, and the digest if they have one, else the tag.
-// It is empty for what is no name.
+// ImageKey is what two names of one image have in common: the repository, and the digest if they have one, else the
+// tag. It is empty for what is no name.
 func ImageKey(name string) string {
 	r, err := ParseReference(name)
 	switch {
