@@ -115,4 +115,6 @@ func (n *Node) Crashed(retry time.Duration) {
 }
 
 // mayStart: whoever asked for the start of a container is gone, and is not told whether it has started.
-func (c *container) mayStart() { c.doubtful = c.doubtful || c.tried && c.state == observed.ContainerCreated }
+func (c *container) mayStart() {
+	c.doubtful = c.doubtful || c.tried && c.state == observed.ContainerCreated
+}

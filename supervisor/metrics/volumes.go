@@ -8,7 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/smallmap"
 )
 
 var (
@@ -98,9 +98,9 @@ func volumeCounts(pods []*v1.Pod, used []usage.Pod) map[[2]string]int {
 				up = up || list[j].ContainerID != ""
 			}
 		}
-		var measured flat.Lookup[string, usage.Volume]
+		var measured smallmap.Lookup[string, usage.Volume]
 		if i < len(used) {
-			measured = flat.LookupIn(used[i].Volumes, func(v *usage.Volume) string { return v.Name })
+			measured = smallmap.LookupIn(used[i].Volumes, func(v *usage.Volume) string { return v.Name })
 		}
 		for v := range podspec.Volumes(&p.Spec) {
 			plugin := pluginOf(v)

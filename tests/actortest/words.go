@@ -87,7 +87,7 @@ func (w *words) value(v reflect.Value, depth int) string {
 		}
 	case v.Kind() == reflect.Struct && ours && depth < deepest:
 		return w.fields(v, depth+1)
-	case v.Kind() == reflect.Slice && ours && strings.HasPrefix(v.Type().Name(), "Map["): // flat.Map
+	case v.Kind() == reflect.Slice && ours && strings.HasPrefix(v.Type().Name(), "Map["): // smallmap.Map
 		var parts []string
 		for i := range v.Len() {
 			parts = append(parts, w.pair(v.Index(i).Field(0), v.Index(i).Field(1), depth))
