@@ -8,10 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Bar is the most that four times as much may cost: linear is 4 and quadratic 16.
@@ -21,13 +17,6 @@ const Bar = 7.0
 // processor's cache any more costs twice as much (7.9 × was measured of work that sorts and fills maps). It is greater
 // still with the race detector, which has memory of its own for all memory.
 var bar = 9.0
-
-// CPU is what this thread has used: what else the machine does does not count.
-func CPU() time.Duration {
-	var t unix.Timespec
-	check.OK(unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
-	return time.Duration(t.Nano())
-}
 
 // Measured does the work of f on one thread, without a collection of garbage, which would count for whoever it is in.
 func Measured(f func()) {
