@@ -28,8 +28,8 @@ type Config struct {
 	Tracer Tracer
 	// History is the number of handled messages in a crash report; 16 if zero, none if negative.
 	History int
-	// MailboxLimit bounds each mailbox; 65,536 if zero: a pod of 1.5 MB has some thousands of containers, and an actor asks
-	// for something of each.
+	// MailboxLimit bounds each mailbox; 65,536 if zero: a pod of 1.5 MB has some thousands of containers, and an actor
+	// asks for something of each.
 	MailboxLimit int
 	// OnCrash is told of every crash and what was decided, on the goroutine of
 	// the crashed actor's parent. It must not block. May be nil.

@@ -1,5 +1,5 @@
-// Package standalone is the actor that looks at the machine of a node without an apiserver. It tells those that use what
-// the machine has, as nodestatus does on a node of a cluster.
+// Package standalone is the actor that looks at the machine of a node without an apiserver. It tells those that use
+// what the machine has, as nodestatus does on a node of a cluster.
 //
 //	standalone ──Machine──► facts      standalone ──Status──► runtime
 //	standalone ──NodeSeen──► podset, volumes, cgroups

@@ -12,8 +12,8 @@ var askedBeforeKilled = rule{
 		ID: "I06",
 		Text: "A running container is stopped by StopContainer before its sandbox is stopped or removed, and " +
 			"before it is removed.",
-		Excuses: "A start that was answered late, with an error or not at all, or that was under way when an actor crashed or " +
-			"the agent was killed.",
+		Excuses: "A start that was answered late, with an error or not at all, or that was under way when an actor crashed " +
+			"or the agent was killed.",
 	},
 	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
 		if t.Container == "" || t.Kind != observed.ContainerStoppedEvent {

@@ -17,8 +17,8 @@ var nothingForTheUnwanted = rule{
 		ID: "I08",
 		Text: "No sandbox or container is made or started for a pod that is not to run, half a second after the agent was " +
 			"told so.",
-		Excuses: "A process or machine that stands still, and a message that is late. Half a minute after a crash of an actor, " +
-			"while calls about all pods go wrong: podset decides nothing before it has a list of the runtime. " +
+		Excuses: "A process or machine that stands still, and a message that is late. Half a minute after a crash of an " +
+			"actor, while calls about all pods go wrong: podset decides nothing before it has a list of the runtime. " +
 			"A static pod, as long as a checkpoint can't be written: why it is stopped is saved first.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {

@@ -122,7 +122,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 					w.rules.Crashed(r.RetryAfter)
 				}
 			},
-			GaveUp:  func(_ string, r *kernel.CrashReport) { w.fatal = r },
+			GaveUp: func(_ string, r *kernel.CrashReport) { w.fatal = r },
 			Violated: func(v *kernel.Violation) {
 				w.violations = append(w.violations, invariants.Violation{ID: "I49", At: w.v.Now(), What: v.String()})
 			},

@@ -85,7 +85,8 @@ func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStat
 		return want
 	}
 	out, own := want, false
-	wanted, spec := smallmap.LookupIn(want, nameOfStatus), smallmap.LookupIn(specs, func(c *v1.Container) string { return c.Name })
+	wanted := smallmap.LookupIn(want, nameOfStatus)
+	spec := smallmap.LookupIn(specs, func(c *v1.Container) string { return c.Name })
 	for i := range have {
 		h := &have[i]
 		if h.State.Terminated == nil {

@@ -46,6 +46,7 @@ memoryManagerPolicy: Static
 systemReserved: {memory: 99Mi}
 reservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]
 makeIPTablesUtilChains: true
+imageGCHighThresholdPercent: 100
 staticPodPath: %s
 `
 

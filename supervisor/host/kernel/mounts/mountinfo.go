@@ -35,8 +35,8 @@ func (m Mount) String() string { return fmt.Sprintf("%s (%s from %s)", m.Point, 
 // server for it: reading it cannot hang on a dead one.
 const mountInfo = "/proc/self/mountinfo"
 
-// parse reads the text of a file mountinfo. A line may be of any length: the root of a mount is shown with the whole way
-// to it, and a container can move what is mounted of its volume below as many directories as it likes.
+// parse reads the text of a file mountinfo. A line may be of any length: the root of a mount is shown with the whole
+// way to it, and a container can move what is mounted of its volume below as many directories as it likes.
 func parse(text string) ([]Mount, error) {
 	out := make([]Mount, 0, strings.Count(text, "\n"))
 	for line := range strings.Lines(text) {
