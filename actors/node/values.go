@@ -11,8 +11,8 @@ import (
 
 // values are what one actor of a node publishes, and others follow (docs/decisions/0129).
 type values struct {
-	// node is the Node, of nodestatus, or what the machine has in that form, of machine. resized is the same, once that
-	// is not what the agent read at its start. nodeOfVolumes is the Node with what it says of volumes, of nodestatus.
+	// node is the Node, of nodestatus, or what the machine has in that form, of standalone. resized is the same, once
+	// that is not what the agent read at its start. nodeOfVolumes is the Node with what it says of volumes, of nodestatus.
 	node, resized, nodeOfVolumes kernel.Published[*v1.Node]
 	// statics are the static pods, of podset.
 	statics kernel.Published[mirrors.Statics]

@@ -18,7 +18,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
@@ -402,26 +401,6 @@ func TestStarts(t *testing.T) {
 		{"kubelet_started_containers_total", "container_type=ephemeral_container", 1},
 		{"kubelet_started_containers_errors_total", "code=RunContainerError container_type=init_container", 1},
 		{"kubelet_started_containers_errors_total", "code=CreateContainerError container_type=container", 1},
-	})
-}
-
-// TestImageVolumes: an image is requested once for each container, and each of its mounts counts.
-func TestImageVolumes(t *testing.T) {
-	m, below := fresh(t), &runtime{}
-	mounts := []containerplan.Mount{
-		{Name: "model", Image: "sha256:1"}, {Name: "model", Image: "sha256:1", ImageSubPath: "a"}, {Name: "data", HostPath: "/d"},
-	}
-	for _, below.err = range []error{
-		nil, &port.Error{Detail: "ImageVolumeMountFailed: no"}, &port.Error{Detail: "no ImageVolumeMountFailed"}, nil,
-	} {
-		p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}}}}
-		m.Starts(below).CreateContainer(t.Context(), port.CreateContainer{Pod: p, Container: &p.Spec.Containers[0], Mounts: mounts},
-			func(string, error) {})
-	}
-	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
-		{"kubelet_image_volume_requested_total", "", 4},
-		{"kubelet_image_volume_mounted_succeed_total", "", 6},
-		{"kubelet_image_volume_mounted_errors_total", "", 2},
 	})
 }
 
